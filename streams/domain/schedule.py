@@ -1,0 +1,124 @@
+"""A schedule: the rule, resolved. What a revision of a plan holds and the joiner evaluates.
+
+Every default of contracts.md is filled in before one of these exists, so nothing downstream knows a default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Gap(StrEnum):
+    """What a label that never exists does (a clock jumped over it)."""
+
+    SKIP = "skip"
+    NEXT_VALID = "next_valid"
+    SHIFT = "shift"
+
+
+class Overlap(StrEnum):
+    """Which copy of a label that exists twice fires."""
+
+    FIRST = "first"
+    SECOND = "second"
+    BOTH = "both"
+
+
+class Promise(StrEnum):
+    """What one occurrence is promised for: a wall-clock label, or a local business date."""
+
+    LABEL = "label"
+    BUSINESS_DATE = "business_date"
+
+
+class Mode(StrEnum):
+    """`shadow` is the whole path with the side effect suppressed."""
+
+    LIVE = "live"
+    SHADOW = "shadow"
+
+
+class OnDelete(StrEnum):
+    """What becomes of unsent occurrences when their schedule is deleted or paused."""
+
+    CANCEL = "cancel"
+    DELIVER = "deliver"
+
+
+class LatePolicy(StrEnum):
+    """Which of several late occurrences are still sent."""
+
+    ALL = "all"
+    LATEST = "latest"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The resolved pair of policies; `code` (0 to 8) is its bit in a segment's mask."""
+
+    gap: Gap
+    overlap: Overlap
+
+    @property
+    def code(self) -> int:
+        """gap * 3 + overlap, both in the order of their definition."""
+        return _GAPS.index(self.gap) * 3 + _OVERLAPS.index(self.overlap)
+
+
+_GAPS = tuple(Gap)
+_OVERLAPS = tuple(Overlap)
+POLICIES = tuple(Policy(gap, overlap) for gap in Gap for overlap in Overlap)
+
+
+@dataclass(frozen=True, slots=True)
+class Daily:
+    """Every date, at each of `at`: minutes of the day, 0 to 1439, ascending."""
+
+    at: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Weekly:
+    """On each of `weekdays` (0 is Monday, ascending), at each of `at` (minutes of the day, ascending)."""
+
+    weekdays: tuple[int, ...]
+    at: tuple[int, ...]
+
+
+Rule = Daily | Weekly
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Where an occurrence goes: a provider named in the settings, a destination, and a payload as canonical JSON text."""
+
+    provider: str
+    to: str
+    payload: str
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """One schedule, whole and resolved. Dates are day numbers, inclusive; `effective_from` is a tick or none."""
+
+    id: str
+    tenant: str
+    account: str | None
+    region: str
+    zone: str
+    rule: Rule
+    policy: Policy
+    promise: Promise
+    starts_on: int | None
+    ends_on: int | None
+    except_dates: tuple[int, ...]
+    late_policy: LatePolicy
+    late_grace_s: int | None
+    spread_s: int
+    mode: Mode
+    paused: bool
+    on_delete: OnDelete
+    effective_from: int | None
+    deliver: Delivery
