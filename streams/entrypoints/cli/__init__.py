@@ -1,0 +1,88 @@
+"""The `townclock` command. Groups are imported when they are used, so that `--help` stays fast."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Sequence
+
+import click
+
+from streams import __version__
+from streams.domain.errors import TownclockError
+
+# command -> (module, attribute, one line of help)
+_COMMANDS: dict[str, tuple[str, str, str]] = {
+    "audit": ("streams.entrypoints.cli.audit", "audit", "All that is known of one occurrence key or label."),
+    "db": ("streams.entrypoints.cli.db", "db", "Create and check the ledger's tables."),
+    "deliver": ("streams.entrypoints.cli.deliver", "deliver", "Deliver one region's occurrences (long-running)."),
+    "embedded": ("streams.entrypoints.cli.embedded", "embedded", "A broker and a database on this machine."),
+    "preview": ("streams.entrypoints.cli.documents", "preview", "What schedules in a file will do, and not do."),
+    "processor": ("streams.entrypoints.cli.processor", "processor", "Join ticks with schedules (long-running)."),
+    "registrar": ("streams.entrypoints.cli.registrar", "registrar", "Number schedule changes (long-running)."),
+    "relay": ("streams.entrypoints.cli.relay", "relay", "Publish the outbox (long-running)."),
+    "sandbox": ("streams.entrypoints.cli.sandbox", "sandbox", "A provider to try things on (long-running)."),
+    "scenario": ("streams.entrypoints.cli.scenario", "scenario", "Run a shipped scenario end to end."),
+    "schedules": ("streams.entrypoints.cli.schedules", "schedules", "Apply, show, pause and delete schedules."),
+    "ticker": ("streams.entrypoints.cli.ticker", "ticker", "Publish every UTC minute (long-running)."),
+    "topics": ("streams.entrypoints.cli.topics", "topics", "Create and check the topics."),
+    "up": ("streams.entrypoints.cli.up", "up", "The whole pipeline on this machine."),
+}
+
+
+class _Lazy(click.Group):
+    """A group whose commands are modules, imported by name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands, sorted."""
+        del ctx
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, or none."""
+        del ctx
+        if cmd_name not in _COMMANDS:
+            return None
+        module, attribute, _ = _COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without importing them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, _, line) in sorted(_COMMANDS.items())])
+
+
+@click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(__version__, prog_name="townclock")
+@click.option("--config", metavar="FILE", help="Settings; default: TOWNCLOCK_CONFIG, or ./townclock.toml if there.")
+@click.pass_context
+def cli(ctx: click.Context, config: str | None) -> None:
+    """Recurring reminders and dated obligations, at each customer's own wall-clock time, once."""
+    ctx.ensure_object(dict)["config"] = config
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line. Errors that a person can act on are shown without a traceback."""
+    try:
+        cli.main(args=None if argv is None else list(argv), prog_name="townclock", standalone_mode=False)
+    except TownclockError as error:
+        render = getattr(error, "to_json", None)
+        if render is not None and "--json" in (sys.argv[1:] if argv is None else argv):
+            click.echo(json.dumps(render(), ensure_ascii=False), err=True)
+        else:
+            click.echo(str(error), err=True)
+        sys.exit(error.exit_code)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except BrokenPipeError:
+        # the reader of our output (head, less) has gone; that is no error of ours
+        sys.stderr.close()
+        sys.exit(0)

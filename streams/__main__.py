@@ -1,0 +1,5 @@
+"""`python -m streams` is `townclock`."""
+
+from streams.entrypoints.cli import main
+
+main()
