@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import click
 
 from streams.entrypoints import settings as settings_module
@@ -10,9 +12,7 @@ from streams.entrypoints.settings import Settings
 
 def settings_of(ctx: click.Context) -> Settings:
     """The settings that `--config`, the environment and the defaults come to; read once a command."""
-    shared: dict[str, object] = ctx.ensure_object(dict)
+    shared = ctx.ensure_object(dict)
     if "settings" not in shared:
-        shared["settings"] = settings_module.load(str(shared["config"]) if shared.get("config") else None)
-    found = shared["settings"]
-    assert isinstance(found, Settings)
-    return found
+        shared["settings"] = settings_module.load(shared.get("config"))
+    return cast("Settings", shared["settings"])
