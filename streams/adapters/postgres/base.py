@@ -38,7 +38,7 @@ def connection_options(schema: str, application: str, **settings: str) -> dict[s
 
 
 def connect(dsn: str, schema: str, application: str, *, autocommit: bool = True, **settings: str) -> Connection:
-    """A connection whose search path is the installation's schema. Raises ServiceUnreachable, or InvalidInput for a DSN."""
+    """A connection whose search path is the installation's schema. Raises ServiceUnreachable, or InvalidInput."""
     try:
         return psycopg.connect(dsn, autocommit=autocommit, **connection_options(schema, application, **settings))
     except psycopg.ProgrammingError as error:
@@ -68,12 +68,12 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def migrations() -> list[tuple[int, str, str]]:
+def migrations() -> list[tuple[int, str, LiteralString]]:
     """(number, name, SQL) of `migrations/NNN_name.sql`, in order."""
     found = []
     for file in sorted((_HERE / "migrations").glob("[0-9][0-9][0-9]_*.sql")):
         number, _, name = file.stem.partition("_")
-        found.append((int(number), name, file.read_text(encoding="utf-8")))
+        found.append((int(number), name, cast("LiteralString", file.read_text(encoding="utf-8"))))
     return found
 
 
@@ -90,7 +90,7 @@ def migrate(dsn: str, schema: str) -> list[str]:
             "CREATE TABLE IF NOT EXISTS migration"
             " (number int PRIMARY KEY, name text NOT NULL, sha256 text NOT NULL, at timestamptz NOT NULL DEFAULT now())"
         )
-        done = dict(connection.execute("SELECT number, sha256 FROM migration").fetchall())
+        done: dict[int, str] = dict(connection.execute("SELECT number, sha256 FROM migration").fetchall())
         for number, name, text in migrations():
             digest = sha256(text.encode()).hexdigest()
             if number in done:
@@ -100,7 +100,7 @@ def migrate(dsn: str, schema: str) -> list[str]:
                         "a released migration never changes: restore its file, or use a new schema"
                     )
                 continue
-            connection.execute(cast("LiteralString", text))
+            connection.execute(text)
             connection.execute("INSERT INTO migration VALUES (%s, %s, %s)", (number, name, digest))
             applied.append(f"{number:03d}_{name}")
     return applied
