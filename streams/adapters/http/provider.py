@@ -9,6 +9,7 @@ no byte of it left. From then on everything but a whole answer is `UNKNOWN`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Self
 
