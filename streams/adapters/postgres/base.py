@@ -68,12 +68,12 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def migrations() -> list[tuple[int, str, LiteralString]]:
+def migrations() -> list[tuple[int, str, str]]:
     """(number, name, SQL) of `migrations/NNN_name.sql`, in order."""
     found = []
     for file in sorted((_HERE / "migrations").glob("[0-9][0-9][0-9]_*.sql")):
         number, _, name = file.stem.partition("_")
-        found.append((int(number), name, cast("LiteralString", file.read_text(encoding="utf-8"))))
+        found.append((int(number), name, file.read_text(encoding="utf-8")))
     return found
 
 
@@ -100,7 +100,7 @@ def migrate(dsn: str, schema: str) -> list[str]:
                         "a released migration never changes: restore its file, or use a new schema"
                     )
                 continue
-            connection.execute(text)
+            connection.execute(text.encode())
             connection.execute("INSERT INTO migration VALUES (%s, %s, %s)", (number, name, digest))
             applied.append(f"{number:03d}_{name}")
     return applied
