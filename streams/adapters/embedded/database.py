@@ -18,6 +18,7 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
+from streams.adapters.clock import Clock, SystemClock
 from streams.adapters.embedded.errors import EmbeddedError, PortTaken
 from streams.adapters.embedded.folder import (
     LOOPBACK,
@@ -61,6 +62,7 @@ class EmbeddedDatabase:
         settings: Mapping[str, str] | None = None,
         start_timeout_s: float = 120.0,
         needed_bytes: int = _NEEDED_BYTES,
+        clock: Clock | None = None,
     ) -> None:
         """Nothing is touched before `start`. `settings` are server settings that win over those of this module.
 
@@ -73,6 +75,7 @@ class EmbeddedDatabase:
         self._settings = {**_SETTINGS, **(settings or {})}
         self._start_timeout_s = start_timeout_s
         self._needed_bytes = needed_bytes
+        self._clock = clock or SystemClock()
         self._lock = FolderLock(self.data_dir, "PostgreSQL")
         self._account: Account | None = None
         self._process: GuardedProcess | None = None
@@ -237,7 +240,8 @@ class EmbeddedDatabase:
     def _await_answer(self, process: GuardedProcess, pgdata: Path) -> bool:
         """Whether it came up; False if it ended. Raises if it is neither up nor ended in time."""
         reason = ""
-        for _ in range(int(self._start_timeout_s / _POLL_S)):
+        deadline_s = self._clock.boot_s() + self._start_timeout_s
+        while self._clock.boot_s() < deadline_s:
             try:
                 with psycopg.connect(self.dsn_of("postgres"), connect_timeout=10) as connection:
                     row = connection.execute("SHOW data_directory").fetchone()

@@ -1,8 +1,8 @@
 """Apache Kafka's own files: fetched once per user, each checked against `kafka/jars.lock`, never trusted unchecked.
 
-The lock file lists sha256, size and Maven coordinate of every jar, so nothing is resolved: each is fetched by name into
-a temporary folder, verified, and renamed into place. A run that was broken off leaves whole verified jars only; the next
-one fetches what is missing or damaged. Two runs at once: the second waits and finds the work done.
+The lock file lists sha256, size and Maven coordinate of every jar, so nothing is resolved: each is fetched by name
+into a temporary folder, verified, and renamed into place. A run that was broken off leaves whole verified jars
+only; the next one fetches what is missing or damaged. Two runs at once: the second waits and finds the work done.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class _Fetch:
                 reason = f"what arrived is not the pinned file ({path.stat().st_size:,} of {jar.size_bytes:,} bytes)"
             except _Stopped:
                 raise
-            except Exception as error:  # noqa: BLE001 -- jgo and requests raise many kinds; each is tried again, then told
+            except Exception as error:  # jgo and requests raise many kinds: each is tried again, then told
                 if _is_disk_full(error):
                     raise _no_space(self._folder) from error
                 reason = f"{type(error).__name__}: {str(error)[:300]}"
@@ -215,7 +215,7 @@ class _Fetch:
         )
 
     def _download(self, jar: Jar, temporary: Path) -> Path:
-        from jgo.maven import MavenContext, PythonResolver  # needed on the first run only, and slow to import
+        from jgo.maven import MavenContext, PythonResolver  # noqa: PLC0415 -- slow, and needed once
 
         context = MavenContext(
             resolver=PythonResolver(progress_callback=self._watch),

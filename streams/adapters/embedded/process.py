@@ -45,7 +45,7 @@ class Account:
 
 
 def clean_environment(**extra: str) -> dict[str, str]:
-    """What a child sees: nothing of ours that could change it (`JAVA_TOOL_OPTIONS`, `PG*`, `LC_ALL`), a UTF-8 locale."""
+    """What a child sees: nothing of ours that could change it (`JAVA_TOOL_OPTIONS`, `PG*`, `LC_ALL`)."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "SYSTEMROOT") if name in os.environ}
     locale = "en_US.UTF-8" if sys.platform == "darwin" else "C.UTF-8"
     return {"PATH": os.defpath, **kept, "LC_ALL": locale, "TZ": "UTC", **extra}
@@ -84,7 +84,7 @@ class GuardedProcess:
         }
         self._log_start = _open_place(log_path)
         with log_path.open("ab") as log:
-            self._guard = subprocess.Popen(
+            self._guard = subprocess.Popen(  # noqa: S603 -- no shell, and our own script
                 [sys.executable, "-I", "-S", str(_GUARD), json.dumps(spec)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -97,9 +97,8 @@ class GuardedProcess:
         self.pid = self._await_start(argv[0])
 
     def _await_start(self, program: str) -> int:
-        assert self._guard.stdout is not None
-        with os.fdopen(os.dup(self._guard.stdout.fileno()), "rb") as reports:
-            word, _, rest = reports.readline().decode(errors="replace").strip().partition(" ")
+        report = self._guard.stdout.readline() if self._guard.stdout else b""
+        word, _, rest = report.decode(errors="replace").strip().partition(" ")
         if word == "started":
             return int(rest)
         self._guard.wait()

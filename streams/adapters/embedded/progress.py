@@ -8,6 +8,10 @@ import threading
 from collections.abc import Iterator
 from typing import Protocol
 
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import Progress as Bar
+
 
 class Progress(Protocol):
     """Told by several threads at once."""
@@ -49,10 +53,6 @@ def download_progress(files: int, total_bytes: int) -> Iterator[Progress]:
     if not sys.stderr.isatty():
         yield _Lines(files, total_bytes)
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-    from rich.progress import Progress as Bar
-
     with Bar(
         TextColumn("{task.description}"),
         BarColumn(),
