@@ -34,16 +34,22 @@ ABSENT: Final = _Absent()
 
 def shown(value: object) -> str:
     """A value as an error shows it: JSON, on one line, printable, cut at 80 characters."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    text = text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"
-    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except (RecursionError, ValueError):
+        text = type_name(value)
+    return printable(text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…")
+
+
+def printable(text: str) -> str:
+    """The text with every character that could upset a terminal, or can't be written as UTF-8, escaped."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 
 
 def describe(problem: Problem) -> str:
     """`FIELD: what is wrong (the value); what is allowed or what to do`, on one line."""
-    field = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in problem.field)
     value = "" if problem.value is ABSENT else f" ({shown(problem.value)})"
-    return f"{field}: {problem.problem}{value}; {problem.fix}"
+    return f"{printable(problem.field)}: {printable(problem.problem)}{value}; {printable(problem.fix)}"
 
 
 def type_name(value: object) -> str:
