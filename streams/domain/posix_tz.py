@@ -64,17 +64,14 @@ class PosixRule:
         return (self.standard_s,) if self.daylight_s is None else (self.standard_s, self.daylight_s)
 
     def changes(self, first_year: int, last_year: int) -> list[tuple[int, int]]:
-        """`(UTC second, offset from then on)` for these years, ascending; of two at one instant the last one counts.
-
-        Daylight time all year is written as changes that meet (RFC 9636 3.3.1): there the start of daylight time wins.
-        """
+        """`(UTC second, offset from then on)` for these years, ascending."""
         if self.daylight_s is None or self.starts is None or self.ends is None:
             return []
         found = []
         for year in range(first_year, last_year + 1):
-            found.append((self.starts.local_s(year) - self.standard_s, 1, self.daylight_s))
-            found.append((self.ends.local_s(year) - self.daylight_s, 0, self.standard_s))
-        return [(at, offset) for at, _, offset in sorted(found)]
+            found.append((self.starts.local_s(year) - self.standard_s, self.daylight_s))
+            found.append((self.ends.local_s(year) - self.daylight_s, self.standard_s))
+        return sorted(found)
 
 
 def parse_posix_tz(text: str) -> PosixRule:
@@ -86,7 +83,12 @@ def parse_posix_tz(text: str) -> PosixRule:
     if found["starts"] is None:
         return PosixRule(standard_s)
     daylight_s = -_seconds(found["dst"], 24, text) if found["dst"] else standard_s + 3600
-    return PosixRule(standard_s, daylight_s, _change(found["starts"], text), _change(found["ends"], text))
+    starts, ends = _change(found["starts"], text), _change(found["ends"], text)
+    if ends.local_s(2001) - daylight_s >= starts.local_s(2002) - standard_s:
+        return PosixRule(
+            daylight_s
+        )  # daylight time all year is written as a year's end that meets the next one's start
+    return PosixRule(standard_s, daylight_s, starts, ends)
 
 
 def _change(part: str, text: str) -> YearlyChange:

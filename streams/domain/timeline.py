@@ -35,7 +35,7 @@ class Timeline:
     Answers never depend on what was asked before. Years beyond 9999 have no text form; there the last offset stays.
     """
 
-    __slots__ = ("_covered", "_pieces", "_tail", "_year", "most", "width")
+    __slots__ = ("_covered", "_last_listed", "_pieces", "_tail", "_year", "most", "width")
 
     def __init__(
         self,
@@ -46,7 +46,8 @@ class Timeline:
     ) -> None:
         """`transitions` are (tick, offset in minutes), ascending; the later one of two on the same tick counts."""
         starts, offsets = [_BEGINNING], [first_offset]
-        _append(starts, offsets, transitions)
+        listed = list(transitions)
+        _append(starts, offsets, listed)
         self._pieces = (starts, offsets)
         self._tail = tail if tail is not None and tail.daylight_s is not None else None
         known = offsets + [offset // 60 for offset in (tail.offsets_s if tail else ())]
@@ -54,8 +55,9 @@ class Timeline:
         self.width = self.most - min(known)
         self._covered = _END
         if self._tail is not None:
-            last = starts[-1]
-            self._year = _FIRST_YEAR_OF_PURE_RULE - 1 if last == _BEGINNING else _year_of(last) - 2
+            # Not `starts[-1]`: the last listed transition may change no offset, and the rule begin with it (Troll).
+            self._last_listed = listed[-1][0] if listed else _BEGINNING
+            self._year = _year_of(self._last_listed) - 2 if listed else _FIRST_YEAR_OF_PURE_RULE - 1
             self._extend(max(until_year, self._year + 3))
 
     @classmethod
@@ -129,9 +131,8 @@ class Timeline:
             return
         year = min(year, MAXYEAR - 1)
         starts, offsets = self._pieces[0].copy(), self._pieces[1].copy()
-        last = starts[-1]
         changes = _on_grid(self._tail.changes(self._year + 1, year))
-        _append(starts, offsets, (change for change in changes if change[0] > last))
+        _append(starts, offsets, (change for change in changes if change[0] > max(self._last_listed, starts[-1])))
         self._pieces = (starts, offsets)
         self._year = year
         # Two years short, so that the transition after any covered tick is there too.
