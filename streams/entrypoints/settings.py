@@ -37,7 +37,7 @@ class PostgresSettings:
 
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
-    """A named provider: its adapter, its quota, the adapter's own options (a resolved secret among them: never shown)."""
+    """A provider: its adapter, its quota, the adapter's own options (never shown: a resolved secret is among them)."""
 
     name: str
     adapter: str
@@ -100,9 +100,7 @@ def _over_environment(raw: dict[str, object], env: Mapping[str, str], source: st
     }
     schema = str(postgres.get("schema", "townclock"))
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
-        raise InvalidInput(
-            f"{source}: postgres.schema: {schema!r} is not a plain lower-case name, [a-z_][a-z0-9_]*"
-        )
+        raise InvalidInput(f"{source}: postgres.schema: {schema!r} is not a plain lower-case name, [a-z_][a-z0-9_]*")
     scenario = env.get("TOWNCLOCK_SCENARIO") or raw.get("scenario")
     return Settings(
         kafka=KafkaSettings(**{k: str(v) for k, v in kafka.items()}),

@@ -1,0 +1,1 @@
+"""Scenarios: the pipeline run end to end over minutes of its own choosing, every process real."""
