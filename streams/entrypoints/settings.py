@@ -14,6 +14,7 @@ from typing import cast
 from streams.domain.errors import InvalidInput
 
 DEFAULT_FILE = "townclock.toml"
+LOCAL_FOLDER = ".townclock/up"
 _DURATION = re.compile(r"(\d+)(s|m|h|d)")
 _UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -66,13 +67,14 @@ class Settings:
 
 
 def load(path: str | None = None, environ: Mapping[str, str] | None = None) -> Settings:
-    """Settings of `path` (or TOWNCLOCK_CONFIG, or ./townclock.toml if there is one) under the environment.
+    """Settings of `path` (or TOWNCLOCK_CONFIG, ./townclock.toml, or `townclock up`'s) under the environment.
 
     Raises InvalidInput naming the file, the key, what is wrong and what is allowed.
     """
     env = os.environ if environ is None else environ
     named = path or env.get("TOWNCLOCK_CONFIG")
-    file = Path(named or DEFAULT_FILE)
+    local = Path(LOCAL_FOLDER) / DEFAULT_FILE
+    file = Path(named or (local if local.is_file() and not Path(DEFAULT_FILE).is_file() else DEFAULT_FILE))
     if not file.is_file():
         if named:
             raise InvalidInput(f"{file}: there is no such settings file; write one, or leave out --config")

@@ -75,8 +75,12 @@ def run_demo(
                 if sabotage and number == 0 and run.sandbox is not None:
                     run.sandbox.change(next(iter(demo.providers)), sabotage=sabotage)
                 count = promised[number].result()
-                base = before
                 run.run(kills.get(number), count, _onto(report, run.window.name, before, whole))
+                before += count
+                run.count()
+                run.close()
+                ledger = (services.database.dsn, run.installation.schema)
+                verified.append(oracle.submit(verify, examples, run.window.name, run.log, *ledger))
             reports = [found.result() for found in verified]
         finally:
             for run in runs:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from streams.adapters.clock import Clock
-from streams.adapters.embedded.process import clean_environment
-from streams.domain.errors import BrokenPromise
+from streams.entrypoints.command import run_townclock
 from streams.entrypoints.local import LocalServices
 from streams.entrypoints.supervise import Child, Family, Spec
-
-_COMMAND_TIMEOUT_S = 180.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +66,7 @@ class Installation:
 
     def run(self, *arguments: str) -> str:
         """Run a command to its end; its stdout. Raises BrokenPromise with what it said if it fails."""
-        done = subprocess.run(  # noqa: S603 - our own program, no shell
-            [sys.executable, "-m", "streams", *arguments],
-            env=clean_environment(**self._environment),
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=_COMMAND_TIMEOUT_S,
-            check=False,
-        )
-        if done.returncode:
-            said = (done.stderr or done.stdout).strip()
-            raise BrokenPromise(f"townclock {' '.join(arguments[:3])} … failed with status {done.returncode}: {said}")
-        return done.stdout
+        return run_townclock(*arguments, environment=self._environment, folder=self.folder)
 
     def run_once(self, name: str, *arguments: str) -> Child:
         """Start a process that ends by itself."""

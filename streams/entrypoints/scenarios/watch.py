@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from streams.adapters.kafka.client import reader_config
 from streams.adapters.kafka.topics import end_offsets
 from streams.adapters.postgres.base import Connection, connect
+from streams.entrypoints.status import joined_minute
 from streams.pipeline.names import Names
 
 # In `review` a person decides: nothing more happens to the row by itself.
@@ -53,7 +53,7 @@ class Watch:
     def joined_minutes(self) -> tuple[int, ...]:
         """The last minute joined on each partition. Raises KafkaException."""
         asked = [TopicPartition(self._names.ticks, number) for number in range(self._partitions)]
-        return tuple(_minute(found.metadata) for found in self._consumer.committed(asked, timeout=10))
+        return tuple(joined_minute(found.metadata) for found in self._consumer.committed(asked, timeout=10))
 
     def look(self) -> Progress:
         """All of it. What intake has taken is read before the ends of the topics, so `behind` is never too small."""
@@ -82,13 +82,3 @@ class Watch:
         self._consumer.close()
         if self._connection is not None:
             self._connection.close()
-
-
-def _minute(metadata: str | None) -> int:
-    if not metadata:
-        return -1
-    try:
-        found = json.loads(metadata)["minute"]
-    except (ValueError, KeyError, TypeError):
-        return -1
-    return found if isinstance(found, int) else -1

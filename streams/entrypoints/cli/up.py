@@ -1,0 +1,126 @@
+"""`townclock up`: everything on this machine, supervised, on one screen."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+from types import FrameType
+
+import click
+from rich.console import Console
+from rich.live import Live
+
+from streams.adapters.clock import SystemClock
+from streams.entrypoints import settings as settings_module
+from streams.entrypoints.command import run_townclock
+from streams.entrypoints.local import LocalServices
+from streams.entrypoints.screen import line, screen
+from streams.entrypoints.settings import LOCAL_FOLDER
+from streams.entrypoints.status import Status, StatusReader
+from streams.entrypoints.supervise import Family, spine
+from streams.pipeline.names import Names
+
+_REFRESH_S = 1.0
+_LINE_EVERY = 15
+
+
+@click.command()
+@click.option("--data", default=LOCAL_FOLDER, show_default=True, metavar="DIR", help="Where its data is kept.")
+@click.option("--partitions", default=24, show_default=True, type=click.IntRange(1, 1000), help="At the first start.")
+def up(data: str, partitions: int) -> None:
+    """A broker, a database and every process on this machine, until Ctrl-C. Its data stays in DIR.
+
+    Other commands find it by themselves when run from the same folder; from elsewhere: --config DIR/townclock.toml.
+    """
+    folder = Path(data).absolute()
+    console = Console()
+    stop = Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, ask)
+    services = LocalServices(folder)
+    console.print(f"starting the broker and the database in {folder}", highlight=False)
+    services.start()
+    try:
+        _run(services, partitions, console, stop)
+    finally:
+        console.print("stopping", highlight=False)
+        services.stop()
+
+
+def _run(services: LocalServices, partitions: int, console: Console, stop: Event) -> None:
+    path = services.write_settings()
+    settings = settings_module.load(str(path))
+    logs = services.folder / "logs"
+    logs.mkdir(exist_ok=True)
+    environment = {"TOWNCLOCK_CONFIG": str(path)}
+    for command in (("topics", "create", "--partitions", str(partitions)), ("db", "migrate")):
+        console.print(run_townclock(*command, environment=environment, folder=logs).strip(), highlight=False)
+    clock = SystemClock()
+    said: list[str] = []
+    family = Family(logs, environment, clock, said.append)
+    reader = StatusReader(
+        settings.kafka.bootstrap_servers,
+        Names(settings.kafka.topic_prefix),
+        settings.postgres.dsn,
+        settings.postgres.schema,
+        partitions,
+        clock,
+    )
+    try:
+        family.start(spine(sorted(settings.regions)))
+        hint = f"settings {path}   logs {logs}   Ctrl-C stops"
+        _show(console, family, reader, said, clock, hint, stop)
+    finally:
+        family.stop()
+        reader.close()
+
+
+def _show(
+    console: Console,
+    family: Family,
+    reader: StatusReader,
+    said: list[str],
+    clock: SystemClock,
+    hint: str,
+    stop: Event,
+) -> None:
+    if not sys.stdout.isatty():
+        _plain(console, family, reader, said, stop)
+        return
+    with Live(console=console, auto_refresh=False, screen=False) as live:
+        _each_second(
+            family,
+            stop,
+            lambda: live.update(screen(family.children, reader.read(), said, clock.boot_s(), hint), refresh=True),
+        )
+
+
+def _plain(console: Console, family: Family, reader: StatusReader, said: list[str], stop: Event) -> None:
+    told = 0
+    rounds = 0
+
+    def tell() -> None:
+        nonlocal told, rounds
+        for message in said[told:]:
+            console.print(message, highlight=False)
+        told = len(said)
+        if rounds % _LINE_EVERY == 0:
+            status: Status = reader.read()
+            console.print(line(family.children, status), highlight=False)
+        rounds += 1
+
+    _each_second(family, stop, tell)
+
+
+def _each_second(family: Family, stop: Event, show: Callable[[], None]) -> None:
+    while not stop.wait(_REFRESH_S):
+        family.watch()
+        show()
