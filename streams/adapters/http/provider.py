@@ -9,12 +9,19 @@ no byte of it left. From then on everything but a whole answer is `UNKNOWN`.
 
 from __future__ import annotations
 
+import errno
+import os
+import ssl
 from collections.abc import Callable, Mapping
+from io import BytesIO
 from types import SimpleNamespace
 from typing import Self
 
 import aiohttp
 from aiohttp import ClientTimeout, DummyCookieJar, TCPConnector, TraceConfig, hdrs
+from aiohttp.client_reqrep import ConnectionKey
+from aiohttp.connector import Connection
+from aiohttp.tracing import Trace
 from yarl import URL
 
 from streams import __version__
@@ -26,6 +33,7 @@ from streams.domain.outcome import AttemptResult, Outcome
 from streams.pipeline.provider import ProviderTraits, SendRequest, render_json
 
 ANSWER_CAP_BYTES = 64 * 1024
+_WHOLE_BYTES = 1 << 20  # a larger body goes out in pieces, so that it does not hold the event loop up
 _KEEP_ALIVE_S = 15  # below what servers and balancers usually allow, so that few sends meet a dying connection
 _NEVER_CEIL_S = 1e9  # aiohttp rounds time-outs above 5 s up to a whole second: then `timeout_s` would be a lie
 
@@ -37,6 +45,20 @@ class _Wire:
 
     def __init__(self) -> None:
         self.connected = False
+
+
+class _CleanConnections(TCPConnector):
+    """Never hands out a kept connection on which bytes have come since its last answer.
+
+    aiohttp 3.14 does: a server that answers twice, or late, would make the next request look answered.
+    """
+
+    async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
+        while (connection := await super()._get(key, traces)) is not None:
+            if connection.protocol is not None and not connection.protocol.should_close:
+                return connection
+            connection.close()
+        return None
 
 
 class HttpProvider:
@@ -117,7 +139,7 @@ class HttpProvider:
         if self._secret is not None:
             headers[hdrs.AUTHORIZATION] = f"Bearer {self._secret}"
         self._session = aiohttp.ClientSession(
-            connector=TCPConnector(limit=self._connections, keepalive_timeout=_KEEP_ALIVE_S),
+            connector=_CleanConnections(limit=self._connections, keepalive_timeout=_KEEP_ALIVE_S),
             timeout=ClientTimeout(total=self.traits.timeout_s, ceil_threshold=_NEVER_CEIL_S),
             headers=headers,
             cookie_jar=DummyCookieJar(),
@@ -138,9 +160,10 @@ class HttpProvider:
             return AttemptResult(Outcome.UNSENT, detail="the provider is not started")
         headers = {self._idempotency_header: request.idempotency_key} if self._idempotency_header else {}
         wire = _Wire()
+        data = BytesIO(request.body) if len(request.body) > _WHOLE_BYTES else request.body
         try:
             async with session.post(
-                self._url, data=request.body, headers=headers, allow_redirects=False, trace_request_ctx=wire
+                self._url, data=data, headers=headers, allow_redirects=False, trace_request_ctx=wire
             ) as answer:
                 return await self._judge(answer)
         except Exception as error:  # noqa: BLE001 - whatever it is, one attempt has one outcome; only cancelling goes through
@@ -208,7 +231,11 @@ def _cause(error: Exception, secret: str | None) -> str:
     """One line on an error. Its own text may quote what was sent, so the secret is taken out of it."""
     kind = type(error).__name__
     if isinstance(error, aiohttp.ClientConnectorError):
-        return one_line(f"{kind}: {error.os_error.strerror or error.os_error}", secret)
+        cause = error.os_error
+        # asyncio puts "Connect call failed (address)" where the system's own word would tell more
+        known = cause.errno in errno.errorcode and not isinstance(cause, ssl.SSLError)
+        said = os.strerror(cause.errno) if known and cause.errno else cause.strerror or str(cause)
+        return one_line(f"{kind}: {said}", secret)
     if isinstance(error, aiohttp.ClientResponseError):
         return one_line(f"{kind}: {error.message}", secret)
     return one_line(f"{kind}: {error}", secret)
