@@ -97,6 +97,8 @@ def _walk(revision: Revision, line: ZoneLine, fires: list[Promised], not_fired: 
                 continue  # the copy that would have fired accounts for the label
             if excluded and verdict is not None:
                 verdict = excluded
+            elif isinstance(verdict, int) and revision.paused:
+                verdict = "paused"
             if isinstance(verdict, int):
                 key = key_of(revision.schedule_id, landing.label, verdict)
                 fires.append(Promised(key, landing.label, landing.tick, verdict, revision))
@@ -119,9 +121,7 @@ def _decide(revision: Revision, landing: Landing) -> Verdict:
 
 
 def _excluded(revision: Revision, day: int) -> str | None:
-    """Why a label of that local date does not fire whatever the clock does, or none."""
-    if revision.paused:
-        return "paused"
+    """Why no label of that local date fires, whatever the clock does; or none."""
     if revision.starts_on is not None and day < revision.starts_on:
         return "before_effective"
     if revision.ends_on is not None and day > revision.ends_on:
