@@ -94,3 +94,14 @@ def test_after_a_restart_no_slot_can_be_given_twice() -> None:
     gcra = Gcra(rate_per_s=50, burst=10)
     lost = gcra.reserve(0, NOW, 10_000)
     assert gcra.after_restart(NOW) >= lost.end_us
+
+
+@pytest.mark.parametrize(("rate", "spent"), [(10, 4), (20, 4), (5, 2)])
+def test_a_rate_changed_since_the_reservation_never_gives_more_than_was_reserved(rate: float, spent: int) -> None:
+    held, now, starts = Gcra(rate_per_s=10, burst=1).reserve(0, NOW, 4), NOW, 0
+    changed = Gcra(rate, 1)
+    while (step := changed.spend(held, now))[0] is not None:
+        wait_us, held = step
+        starts += wait_us == 0
+        now += wait_us
+    assert starts == spent
