@@ -31,8 +31,12 @@ class Due(NamedTuple):
 class Index(Protocol):
     """What the joiner asks of an index."""
 
-    def put(self, number: int, schedule: Schedule) -> None:
-        """Add a schedule under a number of the caller's, or replace the one that has it."""
+    def put(self, number: int, schedule: Schedule, since: int | None = None) -> None:
+        """Add a schedule under a number of the caller's, or replace the one that has it.
+
+        `since` is the tick at which it came into force, if not its `effective_from`: a label's copies before it don't
+        exist for the schedule.
+        """
 
     def remove(self, number: int) -> None:
         """Take a schedule out; a number that is not there is no error."""
@@ -48,6 +52,7 @@ class _Entry(NamedTuple):
     schedule: Schedule
     compiled: CompiledRule
     code: int
+    since: int | None
 
     def admits(self, tick: int, day: int) -> bool:
         """Bounds and exception dates; the rule itself has matched."""
@@ -106,7 +111,7 @@ class _Zone:
         for label, ways in by_label.items():
             first = min(self.table.ticks_of(label), default=tick)
             for entry in self.reached(tick, label):
-                since = entry.schedule.effective_from
+                since = entry.since
                 mine = ways
                 if since is not None and since > first:  # it came into force between two copies of the label
                     mine = [(mask, copy) for at, mask, copy in self.table.reached(tick, since) if at == label]
@@ -129,7 +134,7 @@ class DictIndex:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def put(self, number: int, schedule: Schedule) -> None:
+    def put(self, number: int, schedule: Schedule, since: int | None = None) -> None:
         """As `Index.put`. Raises InvalidInput for a zone the bundle lacks and for a promise this index can't keep."""
         if schedule.promise is not Promise.LABEL:
             raise InvalidInput(f"schedule {schedule.id}: promise {schedule.promise} is not evaluated by this index")
@@ -138,7 +143,9 @@ class DictIndex:
         if zone is None:
             zone = self._zones[schedule.zone] = _Zone(self._bundle.table(schedule.zone))
             self._from = self._until = 0
-        entry = _Entry(number, schedule, compile_rule(schedule.rule), schedule.policy.code)
+        if since is None:
+            since = schedule.effective_from
+        entry = _Entry(number, schedule, compile_rule(schedule.rule), schedule.policy.code, since)
         self._entries[number] = entry
         zone.add(entry)
 
