@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +136,6 @@ def _history(original: Revision, edit: Revision | None, deleted: bool, halt_at: 
     return History(original.schedule_id, (original,))
 
 
-@lru_cache(maxsize=16)
 def load_schedules(path: Path) -> tuple[Revision, ...]:
     """The schedule documents of a file, each as a revision that always counts. An id may stand there once."""
     documents = _load(path)
