@@ -32,7 +32,7 @@ def read_json(text: str) -> RawDocument | Fault:
     except json.JSONDecodeError as error:
         source = text.split("\n")[error.lineno - 1].strip()
         what = f"not JSON: {error.msg[0].lower()}{error.msg[1:]} at column {error.colno}"
-        return Fault(error.lineno, (), source, what, "mend it, or write YAML in a file that ends in .yaml")
+        return Fault(error.lineno, (), source or ABSENT, what, "mend it, or write YAML in a file that ends in .yaml")
     except RecursionError:
         return nested_too_deep(1, (), MAX_DEPTH)
     except ValueError as error:  # a whole number beyond the digits Python converts

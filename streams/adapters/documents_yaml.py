@@ -36,9 +36,12 @@ _HINTS = {
     "found undefined alias": "define it before with &NAME",
     "found unexpected end of stream": "close the quotation mark",
     "did not find expected key": "mend the indentation: the keys of a mapping start in one column",
+    "did not find expected node content": "write a value, or close what is open with ] or }",
     "did not find expected ',' or ']'": "close the list with ]",
     "did not find expected ',' or '}'": "close the mapping with }",
 }
+# errors found after the place to mend
+_BEGUN_EARLIER = ("found unexpected end of stream", "could not find expected ':'")
 
 
 class _Composer(CParser):
@@ -94,13 +97,16 @@ def _roots(text: str) -> Iterator[yaml.Node | Fault]:
 def _syntax_fault(text: str, error: yaml.MarkedYAMLError) -> Fault:
     """The error at the line a person has to mend, with that line's text as the value."""
     what = error.problem or "it can't be read"
+    lines = text.split("\n")
     mark = error.problem_mark
-    if error.context_mark is not None and what in ("found unexpected end of stream", "could not find expected ':'"):
-        mark = error.context_mark
+    begun = error.context_mark
+    if begun is not None and (mark is None or what in _BEGUN_EARLIER or not "".join(lines[mark.line :]).strip()):
+        mark = begun
     if what == "second occurrence":
         what = "an anchor of this name is there already"
-    lines = text.split("\n")
     line = min(mark.line, len(lines) - 1) if mark is not None else 0
+    while line and not lines[line].strip():
+        line -= 1  # the text ends too early: what is open there is to be mended
     source = lines[line]
     if mark is not None and what == "found character that cannot start any token":
         char = source[mark.column : mark.column + 1]
@@ -109,14 +115,20 @@ def _syntax_fault(text: str, error: yaml.MarkedYAMLError) -> Fault:
         return nested_too_deep(line + 1, (), MAX_DEPTH)
     else:
         fix = _HINTS.get(what, f"mend it at column {mark.column + 1}" if mark is not None else "mend it")
-    return Fault(line + 1, (), source.strip(), f"not YAML: {what}", fix)
+    return Fault(line + 1, (), source.strip() or ABSENT, f"not YAML: {what}", fix)
 
 
 class _AliasBudget:
     """How many values aliases may still add to one file, so that a few lines can't stand for billions of values."""
 
     def __init__(self) -> None:
-        self.left = MAX_ALIASED_VALUES
+        self._left = MAX_ALIASED_VALUES
+        self.reported = False
+
+    def spend(self, values: int) -> bool:
+        """Whether that many more values were still allowed."""
+        self._left -= values
+        return self._left >= 0
 
 
 class _Values:
@@ -140,7 +152,7 @@ class _Values:
         if node in self._open:
             return self._fault(line, path, "an alias stands inside what it names", "write the value out")
         if depth >= MAX_DEPTH:
-            self.faults.append(nested_too_deep(line, path, MAX_DEPTH))
+            self.faults.append(nested_too_deep(line, path[:2], MAX_DEPTH))  # the whole path fills a screen
             return None
         if node.tag not in (_UNTAGGED, f"{_CORE}seq", f"{_CORE}map"):
             return self._fault(line, path, "tags are not allowed", "leave the tag out", _tag(node))
@@ -173,12 +185,14 @@ class _Values:
 
     def _alias(self, node: yaml.Node, path: Path) -> object:
         value, size = self._done[node]
-        self._budget.left -= size
         self._size += size
-        if self._budget.left < 0:
-            fix = f"keep it to {MAX_ALIASED_VALUES:,} values a file"
-            return self._fault(node.start_mark.line + 1, path, "aliases make too many values of this", fix)
-        return value
+        if self._budget.spend(size):
+            return value
+        if self._budget.reported:
+            return None
+        self._budget.reported = True
+        fix = f"keep it to {MAX_ALIASED_VALUES:,} values a file"
+        return self._fault(node.start_mark.line + 1, path, "aliases make too many values of this", fix)
 
     def _scalar(self, node: yaml.ScalarNode, path: Path) -> object:
         text: str = node.value

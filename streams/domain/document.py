@@ -11,11 +11,21 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from streams.domain.document_fields import ABSENT, Fields, format_duration, nearest, one_of, suggestion, type_name
+from streams.domain.document_fields import (
+    ABSENT,
+    Fields,
+    format_duration,
+    nearest,
+    one_of,
+    suggestion,
+    text_fix,
+    type_name,
+)
 from streams.domain.document_payload import read_payload
-from streams.domain.document_rules import covers_every_hour, read_rule, rule_document, rule_from_json, rule_json
+from streams.domain.document_rules import read_rule, rule_document, rule_from_json, rule_json
 from streams.domain.errors import Problem
 from streams.domain.minutes import format_day, format_tick, parse_tick
+from streams.domain.rules import all_hours, compile_rule
 from streams.domain.schedule import (
     Delivery,
     Gap,
@@ -41,7 +51,7 @@ _FIELDS = (
 _LATER = {"count": "a number of runs"}
 _ID_FIX = f"write 1 to {MAX_ID_CHARS} of A-Z a-z 0-9 . _ : -"
 _ID_CHAR = re.compile(r"[A-Za-z0-9._:-]")
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _DELIVER_FIX = "write {provider: NAME, to: ADDRESS, payload: VALUE}"
 
 
@@ -71,9 +81,9 @@ def parse_document(raw: object, context: DocumentContext) -> Schedule | list[Pro
     starts_on, ends_on = fields.optional_day("starts_on"), fields.optional_day("ends_on")
     if starts_on is not None and ends_on is not None and starts_on > ends_on:
         fields.refuse(
-            "ends_on", raw["ends_on"], f"before starts_on ({raw['starts_on']})", "write the same date or later"
+            "ends_on", raw["ends_on"], f"before starts_on, {raw['starts_on']}", "write the same date or later"
         )
-    every_hour = rule is not None and covers_every_hour(rule)
+    every_hour = rule is not None and all_hours(compile_rule(rule))
     gap = fields.choice("gap", Gap.SKIP, {gap.value: gap for gap in Gap})
     overlap = fields.choice("overlap", Overlap.BOTH if every_hour else Overlap.FIRST, {o.value: o for o in Overlap})
     late_policy, late_grace_s = _read_late(fields)
@@ -99,8 +109,8 @@ def parse_document(raw: object, context: DocumentContext) -> Schedule | list[Pro
 
 def _in_order(problems: list[Problem], raw: dict[str, object]) -> list[Problem]:
     """Problems as the document's fields stand; those of missing fields last."""
-    place = {key: number for number, key in enumerate(raw)}
-    return sorted(problems, key=lambda problem: place.get(str(problem.path[0]), len(place)))
+    place = {key: number for number, key in enumerate((*raw, *(key for key in _FIELDS if key not in raw)))}
+    return sorted(problems, key=lambda problem: place[str(problem.path[0])])
 
 
 def _read_id(fields: Fields) -> str | None:
@@ -108,7 +118,7 @@ def _read_id(fields: Fields) -> str | None:
     if value is ABSENT:
         return None
     if not isinstance(value, str):
-        fields.refuse("id", value, f"must be text, not {type_name(value)}", "write it in quotes")
+        fields.refuse("id", value, f"must be text, not {type_name(value)}", text_fix(value))
         return None
     before = len(fields.problems)
     if not value:
@@ -117,9 +127,7 @@ def _read_id(fields: Fields) -> str | None:
         fields.refuse("id", value, f"is {len(value)} characters long", _ID_FIX)
     wrong = sorted({char for char in value if not _ID_CHAR.fullmatch(char)})
     if separators := [char for char in wrong if char in "|#"]:
-        reason = (
-            f"{' and '.join(separators)} can't stand in an id, as | and # divide the text that occurrence keys hash"
-        )
+        reason = f"{' and '.join(separators)} can't stand in an id, as | and # divide the text of an occurrence key"
         fields.refuse("id", value, reason, _ID_FIX)
     elif wrong:
         fields.refuse("id", value, f"{json.dumps(wrong[0], ensure_ascii=False)} can't stand in an id", _ID_FIX)
@@ -161,12 +169,12 @@ def _read_name(fields: Fields, key: str, allowed: frozenset[str] | None) -> str 
     if value is ABSENT:
         return None
     if not isinstance(value, str):
-        fields.refuse(key, value, f"must be text, not {type_name(value)}", "write it in quotes")
+        fields.refuse(key, value, f"must be text, not {type_name(value)}", text_fix(value))
     elif allowed is not None and value not in allowed:
         fix = suggestion(value, sorted(allowed)) if allowed else f"add [{key}s.NAME] to townclock.toml"
         fields.refuse(key, value, f"the settings have no such {key}", fix)
-    elif not _PLAIN_NAME.fullmatch(value):
-        fields.refuse(key, value, "not a plain name", "write 1 to 100 of A-Z a-z 0-9 _ -, a letter or digit first")
+    elif allowed is None and not _PLAIN_NAME.fullmatch(value):
+        fields.refuse(key, value, "not a plain name", "write 1 to 100 of A-Z a-z 0-9 . _ -, a letter or digit first")
     else:
         return value
     return None

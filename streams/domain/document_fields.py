@@ -58,6 +58,11 @@ def type_name(value: object) -> str:
     return "nothing" if value is None else names.get(type(value), type(value).__name__)
 
 
+def text_fix(value: object) -> str:
+    """What to do with a value that should have been text."""
+    return "write it in quotes" if isinstance(value, bool | int | float) else "write text"
+
+
 @lru_cache(maxsize=4096)
 def nearest(word: str, allowed: frozenset[str]) -> str | None:
     """The allowed word that `word` was most likely meant to be, or none; letter case does not matter."""
@@ -140,7 +145,7 @@ class Fields:
         """Text of 1 to `max_chars` characters without control characters."""
         fix = f"write 1 to {max_chars} printable characters"
         if not isinstance(value, str):
-            self.refuse(key, value, f"must be text, not {type_name(value)}", "write it in quotes")
+            self.refuse(key, value, f"must be text, not {type_name(value)}", text_fix(value))
         elif not value:
             self.refuse(key, value, "is empty", fix)
         elif len(value) > max_chars:

@@ -33,7 +33,7 @@ def read_payload(deliver: Fields) -> str | None:
 def _check_json(deliver: Fields, path: Path, value: object, depth: int) -> None:
     """Note each part of a payload that JSON, or UTF-8, can't hold."""
     if depth > MAX_PAYLOAD_DEPTH:
-        deliver.refuse(path, ABSENT, "nested too deep", f"keep it to {MAX_PAYLOAD_DEPTH} levels")
+        deliver.refuse("payload", ABSENT, "nested too deep", f"keep it to {MAX_PAYLOAD_DEPTH} levels")
     elif isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str) or _has_surrogate(key):

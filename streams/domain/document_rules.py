@@ -106,11 +106,6 @@ def _read_weekdays(fields: Fields) -> tuple[int, ...] | None:
     return None if weekdays is None else tuple(sorted(weekdays))
 
 
-def covers_every_hour(rule: Rule) -> bool:
-    """Whether the rule's set of minutes has one in each of the 24 hours; such a rule's overlaps default to `both`."""
-    return len({minute // 60 for minute in rule.at}) == 24
-
-
 def format_minute(minute: int) -> str:
     """`02:30` of a minute of the day."""
     return f"{minute // 60:02d}:{minute % 60:02d}"
