@@ -12,9 +12,9 @@ from datetime import date
 
 MINUTES_PER_DAY = 1440
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
-_UTC = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d))?(?:Z|\+00:00)")
-_LABEL = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d)")
-_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_UTC = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d))?(?:Z|\+00:00)", re.ASCII)
+_LABEL = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d)", re.ASCII)
+_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
 
 
 def day_of(year: int, month: int, day: int) -> int:
