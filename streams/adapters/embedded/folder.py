@@ -55,7 +55,7 @@ class FolderLock:
                     return
                 self._refuse_if_owned(fd)
                 time.sleep(_PAUSE_S)
-            raise FolderInUse(f"{self._folder} is still in use by a {self._service} that was not stopped; end it first")
+            raise FolderInUse(f"{self._folder} is still in use by {self._service}, whose owner is gone; end it first")
         except BaseException:
             if self._fd is None:
                 os.close(fd)

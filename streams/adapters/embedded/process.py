@@ -15,7 +15,7 @@ from pathlib import Path
 from streams.adapters.embedded.errors import EmbeddedError
 
 _GUARD = Path(__file__).with_name("guard.py")
-_TAIL_BYTES = 6000
+_TAIL_BYTES = 32_000
 _LOG_KEPT_BYTES = 8 << 20
 
 
@@ -142,12 +142,13 @@ class GuardedProcess:
         self._close_pipes()
 
     def log_tail(self, lines: int = 15) -> str:
-        """The last lines written since this start."""
+        """The last lines written since this start, without Java's stack frames."""
         with self.log_path.open("rb") as log:
             end = log.seek(0, os.SEEK_END)
             log.seek(max(self._log_start, end - _TAIL_BYTES))
             text = log.read().decode(errors="replace")
-        return "\n".join(text.splitlines()[-lines:])
+        told = [line for line in text.splitlines() if not line.startswith(("\tat ", "\t... "))]
+        return "\n".join(told[-lines:])
 
     def _close_pipes(self) -> None:
         for pipe in (self._guard.stdin, self._guard.stdout):
