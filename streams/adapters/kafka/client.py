@@ -61,7 +61,7 @@ def member_config(bootstrap_servers: str, client_id: str, group: str, protocol: 
 
 def _quiet() -> Config:
     # Connection losses are retried for ever inside librdkafka; what matters reaches us as errors of calls.
-    return {"log.connection.close": False, "log_level": 3, "reconnect.backoff.max.ms": 1000}
+    return {"log.connection.close": False, "log_level": 2, "reconnect.backoff.max.ms": 1000}
 
 
 def admin(bootstrap_servers: str) -> AdminClient:
