@@ -48,6 +48,15 @@ def test_replaced_and_removed_schedules_are_gone() -> None:
     assert len(index) == 1
 
 
+def test_a_zone_that_comes_or_goes_between_two_looks_at_one_tick() -> None:
+    index = index_of(make_schedule(Daily((540,)), schedule_id="a"))
+    assert len(index.due(NINE)) == 1
+    index.put(1, make_schedule(Daily((480,)), schedule_id="b", zone="UTC"))
+    assert [due.number for due in index.due(NINE)] == [0, 1]
+    index.remove(0)
+    assert [due.number for due in index.due(NINE)] == [1]
+
+
 @pytest.mark.parametrize(
     ("bounds", "fires"),
     [

@@ -126,10 +126,12 @@ def test_a_gap_label_counts_at_tau_when_skipped_and_at_its_own_instant_when_shif
 
 
 def test_the_window_is_half_open() -> None:
-    schedule = make_schedule(Daily((540,)), zone="UTC")
-    assert len(window(schedule, "2027-01-01T09:00Z", "2027-01-02T09:00Z")) == 1
-    assert len(window(schedule, "2027-01-01T09:00Z", "2027-01-02T09:01Z")) == 2
-    assert window(schedule, "2027-01-01T09:00Z", "2027-01-01T09:00Z") == []
+    for zone, nine in (("UTC", "09"), ("Europe/Berlin", "08")):
+        schedule = make_schedule(Daily((540,)), zone=zone)
+        assert len(window(schedule, f"2027-01-01T{nine}:00Z", f"2027-01-02T{nine}:00Z")) == 1
+        assert len(window(schedule, f"2027-01-01T{nine}:00Z", f"2027-01-02T{nine}:01Z")) == 2
+        assert window(schedule, f"2027-01-01T{nine}:01Z", f"2027-01-02T{nine}:00Z") == []
+        assert window(schedule, f"2027-01-01T{nine}:00Z", f"2027-01-01T{nine}:00Z") == []
 
 
 def test_dates_outside_the_bounds_and_exceptions_are_explained() -> None:
