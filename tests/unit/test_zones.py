@@ -72,6 +72,15 @@ def test_a_zone_at_rest_never_changes_again() -> None:
     assert wheel_bundle().table("UTC").next_change(0) is None
 
 
+def test_half_minutes_floor_the_offset_and_ceil_the_transition() -> None:
+    # Monrovia was at -00:44:30 until 1972-01-07T00:44:30Z.
+    table = wheel_bundle().table("Africa/Monrovia")
+    assert table.offset_at(parse_tick("1972-01-07T00:44Z")) == -45
+    assert table.offset_at(parse_tick("1972-01-07T00:45Z")) == 0
+    assert fires("Africa/Monrovia", "1972-01-07T00:10", Gap.NEXT_VALID) == [("1972-01-07T00:45:00Z", 0)]
+    assert fires("Africa/Monrovia", "1972-01-07T00:10", Gap.SHIFT) == [("1972-01-07T00:55:00Z", 0)]
+
+
 def test_a_rule_that_begins_without_changing_the_offset() -> None:
     # Troll's station opened in 2005: its file lists a transition from +00 to +00, and the rule counts from there.
     table = wheel_bundle().table("Antarctica/Troll")
