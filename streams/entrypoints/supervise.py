@@ -72,6 +72,7 @@ class Child:
             return
         now_s = self._clock.boot_s()
         if self._restart_at_s is None:
+            self._process.wait(0)  # closes what joined us to it
             if now_s - self.started_at_s > _STEADY_S:
                 self._delay_s = _FIRST_DELAY_S
             self._restart_at_s = now_s + self._delay_s
