@@ -14,6 +14,7 @@ import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import quote
 
 import psycopg
 from psycopg import sql
@@ -99,7 +100,9 @@ class EmbeddedDatabase:
         if self._port is None:
             raise EmbeddedError("the database has not been started")
         password = (self.data_dir / "password").read_text(encoding="utf-8").strip()
-        return f"postgresql://{NAME}:{password}@{LOOPBACK}:{self._port}/{database}"
+        # settled here, so that PGSSLMODE or PGOPTIONS of the user's shell can't keep clients out
+        plain = "sslmode=disable&options="
+        return f"postgresql://{NAME}:{password}@{LOOPBACK}:{self._port}/{quote(database, safe='')}?{plain}"
 
     def start(self) -> EmbeddedDatabase:
         """Return when the server takes connections; a server that was killed has recovered by then.
