@@ -46,6 +46,10 @@ class PostgresLane:
         self._shared = shared
         self._ring = Ring(lane, work, start)
 
+    async def end(self) -> None:
+        """Close the lane's own connection; the shared ones are their owner's."""
+        await self._work.close()
+
     async def waiting(self, *, fresh: bool) -> bool:
         """See LaneLedger."""
         return await self._ring.waiting(fresh=fresh)
@@ -87,7 +91,7 @@ class PostgresLane:
             settled_rows = {RowKey(*row) for row in rows}
             late = [settled for settled in done if settled.row not in settled_rows]
             if late:
-                await self._shared.outcomes.rows(self._sql["settle_late"], _done_columns(late))
+                await self._shared.outcomes.run(self._sql["settle_late"], _done_columns(late))
         if not others:
             return 0
         rows = await self._shared.outcomes.rows(self._sql["settle_open"], _open_columns(others))
