@@ -1,0 +1,150 @@
+"""`ticks` for a ticker: its last records, the ends that bound a tick, and appending."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from confluent_kafka import (
+    TIMESTAMP_LOG_APPEND_TIME,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import OffsetSpec
+
+from streams.adapters.codec import encode
+from streams.adapters.kafka.client import admin, producer_config, reader_config, reason
+from streams.adapters.kafka.join_inputs import tick_of
+from streams.domain.errors import BrokenPromise, ServiceUnreachable
+from streams.domain.tick import Tick
+from streams.pipeline.interrupted import Interrupted
+from streams.pipeline.names import Names
+from streams.pipeline.tick import AppendTimes, Watermarks
+
+_CALL_TIMEOUT_S: Final = 3.0
+_SLICE_S: Final = 0.1
+_MESSAGE_TIMEOUT_MS: Final = 30_000
+
+
+class KafkaTickLog:
+    """The `TickLog` port. Used by one thread; its waits end with Interrupted when asked to."""
+
+    def __init__(
+        self, bootstrap_servers: str, names: Names, partition_count: int, interrupted: Callable[[], bool]
+    ) -> None:
+        """Does not wait for the broker."""
+        self._names = names
+        self._partitions = range(partition_count)
+        self._interrupted = interrupted
+        self._admin = admin(bootstrap_servers)
+        self._reader = reader_config(bootstrap_servers, "ticker", names.processor_group)
+        self._producer = Producer(
+            producer_config(bootstrap_servers, "ticker", **{"message.timeout.ms": _MESSAGE_TIMEOUT_MS})
+        )
+        self._times: list[int] = []
+        self._failed: KafkaError | None = None
+        self._untimed = False
+
+    def last_ticks(self) -> dict[int, Tick | None]:
+        """See TickLog."""
+        consumer = Consumer(self._reader)
+        try:
+            return {partition: self._last_tick(consumer, partition) for partition in self._partitions}
+        except KafkaException as error:
+            raise _unreachable("read ticks", error) from None
+        finally:
+            consumer.close()
+
+    def _last_tick(self, consumer: Consumer, partition: int) -> Tick | None:
+        """From the end backwards, in longer and longer steps: the end of the log may hold no record."""
+        low, high = self._bounds(consumer, partition)
+        back = 1
+        while low < high:
+            start = max(low, high - back)
+            if (message := self._last_from(consumer, partition, start)) is not None:
+                tick = tick_of(message)
+                if isinstance(tick, BrokenPromise):
+                    raise BrokenPromise(f"ticks[{partition}], offset {message.offset()}: {tick}")
+                return tick
+            if start == low:
+                return None
+            back *= 2
+        return None
+
+    def _last_from(self, consumer: Consumer, partition: int, start: int) -> Message | None:
+        consumer.assign([TopicPartition(self._names.ticks, partition, start)])
+        last: Message | None = None
+        while True:
+            message = consumer.poll(_CALL_TIMEOUT_S)
+            if self._interrupted():
+                raise Interrupted
+            if message is None:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - the library spells it so
+            error = message.error()
+            if error is None:
+                last = message
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+                return last
+            else:
+                raise KafkaException(error)
+
+    def _bounds(self, consumer: Consumer, partition: int) -> tuple[int, int]:
+        found = consumer.get_watermark_offsets(TopicPartition(self._names.ticks, partition), timeout=_CALL_TIMEOUT_S)
+        if found is None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+        return int(found[0]), int(found[1])
+
+    def watermarks(self) -> Watermarks:
+        """See TickLog. One request for all of them."""
+        wanted = {TopicPartition(self._names.schedules, p): OffsetSpec.latest() for p in self._partitions}
+        wanted[TopicPartition(self._names.tzdata, 0)] = OffsetSpec.latest()
+        try:
+            futures = self._admin.list_offsets(
+                wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_CALL_TIMEOUT_S
+            )
+            found = {(tp.topic, tp.partition): int(future.result().offset) for tp, future in futures.items()}
+        except KafkaException as error:
+            raise _unreachable("tell the ends of schedules and tzdata", error) from None
+        schedules = {partition: found[self._names.schedules, partition] for partition in self._partitions}
+        return Watermarks(schedules, found[self._names.tzdata, 0])
+
+    def append(self, ticks: Sequence[Tick]) -> AppendTimes:
+        """See TickLog."""
+        self._times, self._failed, self._untimed = [], None, False
+        for tick in ticks:
+            value = encode(tick)
+            while True:
+                try:
+                    self._producer.produce(
+                        self._names.ticks, value, partition=tick.partition, on_delivery=self._acknowledged
+                    )
+                    break
+                except BufferError:
+                    if self._interrupted():
+                        raise Interrupted from None
+                    self._producer.poll(_SLICE_S)
+        while self._producer.flush(_SLICE_S):
+            if self._interrupted():
+                raise Interrupted
+        if self._failed is not None:
+            raise _unreachable("take ticks", KafkaException(self._failed))
+        if self._untimed:
+            raise BrokenPromise("ticks does not stamp records with LogAppendTime; see townclock topics check")
+        return AppendTimes(min(self._times), max(self._times))
+
+    def _acknowledged(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failed = error
+            return
+        kind, at_ms = message.timestamp()
+        self._untimed |= kind != TIMESTAMP_LOG_APPEND_TIME
+        self._times.append(at_ms)
+
+
+def _unreachable(what: str, error: KafkaException) -> ServiceUnreachable:
+    return ServiceUnreachable(f"Kafka can't {what} ({reason(error)})")

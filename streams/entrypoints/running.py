@@ -1,0 +1,58 @@
+"""What long-running commands share: they wait for services that are away, and end with status 0 when asked to."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from threading import Event
+from types import FrameType
+from typing import Final, TypeVar
+
+import structlog
+
+from streams.domain.errors import TownclockError
+
+T = TypeVar("T")
+_FIRST_WAIT_S: Final = 0.5
+_LONGEST_WAIT_S: Final = 10.0
+
+_log = structlog.get_logger()
+
+
+class Stopping:
+    """Set by SIGTERM and SIGINT. Made in the main thread; `wait` sleeps until then at most."""
+
+    def __init__(self) -> None:
+        self._event = Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._take)
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self._event.set()
+
+    def __bool__(self) -> bool:
+        return self._event.is_set()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether it was asked for within the time."""
+        return self._event.wait(max(0.0, timeout_s))
+
+
+def when_reachable(what: str, call: Callable[[], T], stopping: Stopping) -> T | None:
+    """The call's result, tried again with backoff while its error is retriable; None if asked to stop first.
+
+    Raises the errors that are not.
+    """
+    wait_s = _FIRST_WAIT_S
+    while not stopping:
+        try:
+            return call()
+        except TownclockError as error:
+            if not error.retriable:
+                raise
+            _log.warning("waiting", what=what, problem=str(error), again_in_s=wait_s)
+        if stopping.wait(wait_s):
+            break
+        wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
+    return None
