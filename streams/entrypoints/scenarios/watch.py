@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from streams.adapters.kafka.client import reader_config
-from streams.adapters.kafka.topics import end_offsets
+from streams.adapters.kafka.admin_calls import end_offsets
+from streams.adapters.kafka.client import admin, reader_config
 from streams.adapters.postgres.base import Connection, connect
 from streams.entrypoints.status import joined_minute
 from streams.pipeline.names import Names
@@ -39,7 +39,7 @@ class Watch:
 
     def __init__(self, bootstrap_servers: str, names: Names, regions: Sequence[str], partitions: int) -> None:
         """Connects when first asked."""
-        self._bootstrap_servers = bootstrap_servers
+        self._admin = admin(bootstrap_servers)
         self._names = names
         self._topics = [names.occurrences(region) for region in regions]
         self._partitions = partitions
@@ -61,8 +61,10 @@ class Watch:
         if self._connection is None:
             raise KafkaException("open() comes first")
         taken = {(topic, partition): at for topic, partition, at in self._connection.execute(_TAKEN_IN).fetchall()}
-        ends = end_offsets(self._bootstrap_servers, self._topics)
-        behind = sum(max(0, end - taken.get(place, 0)) for place, end in ends.items())
+        behind = 0
+        for topic in self._topics:
+            for partition, end in end_offsets(self._admin, topic, range(self._partitions), committed=True).items():
+                behind += max(0, end - taken.get((topic, partition), 0))
         row = self._connection.execute(_OPEN).fetchone()
         return Progress(minutes, behind, row[0] if row else 0)
 
