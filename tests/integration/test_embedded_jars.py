@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -168,22 +169,18 @@ def may_mount() -> bool:
 def filling_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, Path]]:
     """A folder whose disk has room at first, and a path whose writing fills it.
 
-    A real small disk where this user may mount one. Elsewhere the device that is always full stands in for the file
-    that a download writes: the error comes from a real write as well.
+    A real small disk where this user may mount one; elsewhere every download ends in the error that a full disk gives.
     """
     if may_mount():
         with small_disk(tmp_path / "disk", 40 << 20) as disk:
             yield disk, disk / "filler"
         return
-    original = Path.mkdir
 
-    def mkdir(path: Path, *args: object, **options: object) -> None:
-        original(path, *args, **options)  # type: ignore[arg-type]
-        if path.match("*/.fetch-*/*/*/*/*"):
-            (path / f"{path.parent.name}-{path.name}.jar").symlink_to("/dev/full")
+    def download(_self: object, _jar: object, temporary: Path) -> Path:
+        temporary.mkdir()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(temporary / "some.jar"))
 
-    monkeypatch.setattr(Path, "mkdir", mkdir)
-    monkeypatch.setattr(Path, "exists", lambda path: os.path.exists(path) and not path.is_symlink())  # noqa: PTH110
+    monkeypatch.setattr(jars_module._Fetch, "_download", download)
     yield tmp_path, tmp_path / "filler"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -11,14 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from streams.adapters.embedded import broker as broker_module
 from streams.adapters.embedded.broker import EmbeddedBroker
 from streams.adapters.embedded.database import EmbeddedDatabase
 from streams.adapters.embedded.errors import EmbeddedError, FolderInUse, NoSpace, PortTaken
-from streams.adapters.embedded.folder import FolderLock, choose_port, make_folder, port_is_free, require_free_space
+from streams.adapters.embedded.folder import (
+    FolderLock,
+    choose_port,
+    explained,
+    make_folder,
+    port_is_free,
+    require_free_space,
+)
 from streams.adapters.embedded.jars import LOCK_FILE, cache_folder, jars_folder, read_lock
+from streams.adapters.embedded.java import escaped
 from streams.adapters.embedded.process import GuardedProcess, clean_environment
-from streams.domain.errors import InvalidInput
+from streams.domain.errors import InvalidInput, ServiceUnreachable
 from tests.services import wait_for
 
 DIGEST = "8a7458657938e9b692224db83aac458c13abd7a59ab75c3d3b08bd2233a646a2"
@@ -111,6 +119,17 @@ def test_no_room(tmp_path: Path) -> None:
         require_free_space(tmp_path, 1 << 60, "Apache Kafka")
 
 
+@pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, NoSpace), (errno.EROFS, EmbeddedError)])
+def test_other_refusals_of_the_file_system(number: int, kind: type[EmbeddedError], tmp_path: Path) -> None:
+    with (
+        pytest.raises(kind, match=rf"Apache Kafka could not be started: .*\({tmp_path}/x\); .* choose another folder"),
+        explained(tmp_path, "Apache Kafka"),
+    ):
+        raise OSError(number, os.strerror(number), f"{tmp_path}/x")
+    with pytest.raises(ServiceUnreachable, match=r"^as it was$"), explained(tmp_path, "Apache Kafka"):
+        raise ServiceUnreachable("as it was")
+
+
 @pytest.mark.parametrize("service", [EmbeddedBroker, EmbeddedDatabase])
 def test_a_service_without_room_does_not_start(
     service: type[EmbeddedBroker | EmbeddedDatabase], tmp_path: Path
@@ -142,7 +161,7 @@ def test_names_kafka_can_not_use(tmp_path: Path) -> None:
 
 
 def test_a_properties_file_is_ascii() -> None:
-    assert broker_module._escaped("/häuser/𝄞/a\\b") == "/h\\u00e4user/\\ud834\\udd1e/a\\\\b"
+    assert escaped("/häuser/𝄞/a\\b") == "/h\\u00e4user/\\ud834\\udd1e/a\\\\b"
 
 
 def test_children_see_a_clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,13 +26,14 @@ from streams.adapters.embedded.folder import (
     LOOPBACK,
     FolderLock,
     choose_port,
+    explained,
     make_folder,
     require_free_space,
     sync_folder,
     write_atomically,
 )
 from streams.adapters.embedded.jars import ensure_jars
-from streams.adapters.embedded.java import CONFIG, Java
+from streams.adapters.embedded.java import CONFIG, Java, escaped
 from streams.adapters.embedded.process import GuardedProcess
 from streams.domain.errors import InvalidInput, ServiceUnreachable
 
@@ -110,10 +111,11 @@ class EmbeddedBroker:
         make_folder(self.data_dir)
         self._lock.acquire()
         try:
-            require_free_space(self.data_dir, self._needed_bytes, "Apache Kafka")
-            self._java = Java(ensure_jars(), self.data_dir)
-            self.cluster_id = self._format_once()
-            self._run()
+            with explained(self.data_dir, "Apache Kafka"):
+                require_free_space(self.data_dir, self._needed_bytes, "Apache Kafka")
+                self._java = Java(ensure_jars(), self.data_dir)
+                self.cluster_id = self._format_once()
+                self._run()
         except BaseException:
             self._lock.release()
             raise
@@ -186,8 +188,8 @@ class EmbeddedBroker:
 
     def _properties(self, ports: tuple[int, int], logs: Path) -> str:
         template = Template((CONFIG / "server.properties").read_text(encoding="utf-8"))
-        text = template.substitute(port=ports[0], controller_port=ports[1], log_dirs=_escaped(str(logs)))
-        return text + "".join(f"{name}={_escaped(value)}\n" for name, value in self._settings.items())
+        text = template.substitute(port=ports[0], controller_port=ports[1], log_dirs=escaped(str(logs)))
+        return text + "".join(f"{name}={escaped(value)}\n" for name, value in self._settings.items())
 
     def _choose_ports(self) -> tuple[int, int]:
         """Checked before the start: Kafka needs 14 s to say that a port is taken."""
@@ -296,10 +298,3 @@ def _read_ports(path: Path) -> tuple[int | None, int | None]:
 def _require_plain(folder: Path) -> None:
     if any(character in str(folder) for character in ',\n\r"'):
         raise InvalidInput(f"Kafka can't keep data in {str(folder)!r}: a comma, quote or line break is in its name")
-
-
-def _escaped(value: str) -> str:
-    """As a Java properties file wants it: ISO 8859-1, the rest as \\uXXXX."""
-    utf16 = value.encode("utf-16-be")
-    units = [int.from_bytes(utf16[place : place + 2], "big") for place in range(0, len(utf16), 2)]
-    return "".join("\\\\" if unit == 0x5C else chr(unit) if 0x20 <= unit < 0x7F else f"\\u{unit:04x}" for unit in units)

@@ -25,14 +25,22 @@ from streams.adapters.embedded.folder import (
     LOOPBACK,
     FolderLock,
     choose_port,
+    explained,
     make_folder,
     require_free_space,
     sync_folder,
     write_atomically,
 )
-from streams.adapters.embedded.postgres_programs import Programs, find_programs, place_data, remove_data
+from streams.adapters.embedded.postgres_programs import (
+    Programs,
+    find_programs,
+    place_data,
+    remove_data,
+    remove_stale_pid_file,
+    require_version,
+)
 from streams.adapters.embedded.process import Account, GuardedProcess, clean_environment
-from streams.domain.errors import InvalidInput, ServiceUnreachable
+from streams.domain.errors import ServiceUnreachable
 
 NAME = "townclock"
 _NEEDED_BYTES = 256 << 20
@@ -115,14 +123,8 @@ class EmbeddedDatabase:
         make_folder(self.data_dir)
         self._lock.acquire()
         try:
-            require_free_space(self.data_dir, self._needed_bytes, "PostgreSQL")
-            self._account = Account.unprivileged()
-            programs = find_programs(self._account)
-            pgdata = place_data(self.data_dir, self._account) / "pgdata"
-            if not pgdata.exists():
-                self._initialise(programs, pgdata)
-            _require_version(programs, pgdata)
-            self._run(programs, pgdata)
+            with explained(self.data_dir, "PostgreSQL"):
+                self._prepare_and_run()
             self._ensure_database(NAME)
         except BaseException:
             self._abandon()
@@ -171,6 +173,19 @@ class EmbeddedDatabase:
             self._process = None
         self._lock.release()
 
+    def _prepare_and_run(self) -> None:
+        require_free_space(self.data_dir, self._needed_bytes, "PostgreSQL")
+        self._account = Account.unprivileged()
+        programs = find_programs(self._account)
+        place = place_data(self.data_dir, self._account)
+        if place != self.data_dir:
+            require_free_space(place, self._needed_bytes, "PostgreSQL")
+        pgdata = place / "pgdata"
+        if not pgdata.exists():
+            self._initialise(programs, pgdata)
+        require_version(programs, pgdata)
+        self._run(programs, pgdata)
+
     def _initialise(self, programs: Programs, pgdata: Path) -> None:
         """Whole or not at all: a folder named `pgdata` is one that initdb finished and synced."""
         for left in pgdata.parent.glob("pgdata.tmp-*"):
@@ -207,7 +222,7 @@ class EmbeddedDatabase:
     def _run(self, programs: Programs, pgdata: Path) -> None:
         remembered = self._port or _read_port(self.data_dir / "port")
         for attempt in range(_START_TRIES):
-            _remove_stale_pid_file(pgdata)
+            remove_stale_pid_file(pgdata)
             self._port = choose_port(self._wanted_port, remembered, purpose="PostgreSQL")
             self._process = self._launch(programs, pgdata)
             if self._await_answer(self._process, pgdata):
@@ -266,36 +281,6 @@ class EmbeddedDatabase:
             known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone()
             if known is None:
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-
-
-def _require_version(programs: Programs, pgdata: Path) -> None:
-    path = pgdata / "PG_VERSION"
-    if not path.exists():
-        raise InvalidInput(f"{pgdata} is not a data folder of PostgreSQL; choose another folder")
-    major = path.read_text(encoding="utf-8").strip()
-    if major != str(programs.major):
-        raise EmbeddedError(
-            f"{pgdata} was made by PostgreSQL {major}, and {programs.folder} is version {programs.version}; "
-            f"upgrade it with pg_upgrade, or choose another folder"
-        )
-
-
-def _remove_stale_pid_file(pgdata: Path) -> None:
-    """After a kill, the number in it may belong to a stranger, and PostgreSQL would refuse; our lock says it is stale.
-
-    Kept where that process is a PostgreSQL: then it decides by itself.
-    """
-    path = pgdata / "postmaster.pid"
-    try:
-        pid = int(path.read_text(encoding="utf-8").split()[0])
-    except (OSError, ValueError, IndexError):
-        return
-    try:
-        command = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
-    except OSError:
-        return
-    if command != "postgres":
-        path.unlink()
 
 
 def _read_port(path: Path) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -10,10 +11,11 @@ import random
 import shutil
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from streams.adapters.embedded.errors import EmbeddedError, FolderInUse, NoSpace, PortTaken
+from streams.domain.errors import TownclockError
 
 LOOPBACK = "127.0.0.1"
 _PORT_RANGE = range(20_000, 32_000)  # below what systems hand out for outgoing connections
@@ -114,6 +116,22 @@ def make_folder(folder: Path) -> Path:
             raise NoSpace(f"the disk of {folder} is full; free some space or choose another folder") from error
         raise EmbeddedError(f"the folder {folder} can't be used: {error.strerror}; choose another one") from error
     return folder
+
+
+@contextlib.contextmanager
+def explained(folder: Path, service: str) -> Iterator[None]:
+    """Any other refusal of the file system during a start, as an error that a person can act on."""
+    try:
+        yield
+    except TownclockError:
+        raise
+    except OSError as error:
+        what = f"{error.strerror or error} ({error.filename or folder})"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise NoSpace(
+                f"{service} could not be started: {what}; free some space or choose another folder"
+            ) from error
+        raise EmbeddedError(f"{service} could not be started: {what}; mend that or choose another folder") from error
 
 
 def require_free_space(folder: Path, needed_bytes: int, purpose: str) -> None:

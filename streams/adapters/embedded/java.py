@@ -63,3 +63,10 @@ class Java:
         if check and done.returncode != 0:
             raise EmbeddedError(f"Kafka's {name} failed (status {done.returncode}):\n{done.stderr}{done.stdout}")
         return done
+
+
+def escaped(value: str) -> str:
+    """As a Java properties file wants it: ISO 8859-1, the rest as \\uXXXX."""
+    utf16 = value.encode("utf-16-be")
+    units = [int.from_bytes(utf16[place : place + 2], "big") for place in range(0, len(utf16), 2)]
+    return "".join("\\\\" if unit == 0x5C else chr(unit) if 0x20 <= unit < 0x7F else f"\\u{unit:04x}" for unit in units)

@@ -18,6 +18,7 @@ from pathlib import Path
 from streams.adapters.embedded.errors import EmbeddedError
 from streams.adapters.embedded.folder import require_free_space, write_atomically
 from streams.adapters.embedded.process import Account, clean_environment
+from streams.domain.errors import InvalidInput
 
 MIN_MAJOR = 15
 _OPEN_PLACE = Path("/var/tmp")  # noqa: S108 -- only folders checked to be root's own are used in it
@@ -166,3 +167,33 @@ def remove_data(data_dir: Path) -> None:
     if pointer.exists():
         shutil.rmtree(_own_folder(Path(pointer.read_text(encoding="utf-8").strip())))
     shutil.rmtree(data_dir)
+
+
+def require_version(programs: Programs, pgdata: Path) -> None:
+    path = pgdata / "PG_VERSION"
+    if not path.exists():
+        raise InvalidInput(f"{pgdata} is not a data folder of PostgreSQL; choose another folder")
+    major = path.read_text(encoding="utf-8").strip()
+    if major != str(programs.major):
+        raise EmbeddedError(
+            f"{pgdata} was made by PostgreSQL {major}, and {programs.folder} is version {programs.version}; "
+            f"upgrade it with pg_upgrade, or choose another folder"
+        )
+
+
+def remove_stale_pid_file(pgdata: Path) -> None:
+    """After a kill, the number in it may belong to a stranger, and PostgreSQL would refuse; our lock says it is stale.
+
+    Kept where that process is a PostgreSQL: then it decides by itself.
+    """
+    path = pgdata / "postmaster.pid"
+    try:
+        pid = int(path.read_text(encoding="utf-8").split()[0])
+    except (OSError, ValueError, IndexError):
+        return
+    try:
+        command = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
+    except OSError:
+        return
+    if command != "postgres":
+        path.unlink()
