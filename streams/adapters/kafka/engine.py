@@ -27,7 +27,7 @@ from streams.pipeline.join_round import Counts, JoinRound
 from streams.pipeline.names import Names
 
 IDLE_S: Final = 2.0
-_LINGER_S: Final = 0.02
+_LINGER_S: Final = 0.005
 _CHASE_S: Final = 1.0  # how long a wake's offset is waited for before the timer takes over
 _STARVING_S: Final = 1.0
 _FIRST_BACKOFF_S: Final = 0.5
@@ -56,13 +56,13 @@ class Engine(Thread):
         self._clock = clock
         self._failed = failed
         self._state = Condition()
-        # Under _state: what others ask for. `wanted` none is suspended.
+        # Under _state: what others ask for. `_wanted` none is suspended.
         self._wanted: frozenset[int] | None = None
         self._generation = -1
         self._asked, self._adopted = 0, 0
         self._quit = False
         self._woken = False
-        self._chased: dict[int, int] = {}
+        self._wakes: dict[int, int] = {}
         client_id = f"joiner-{session[:8]}"
         self._inputs = JoinInputs(bootstrap_servers, client_id, names, terms.partition_count)
         self._start = JoinStart(bootstrap_servers, client_id, names, terms, self._inputs)
@@ -73,6 +73,7 @@ class Engine(Thread):
         self._unread: set[int] = set()
         self._suspended = True
         self._told: set[int] = set()
+        self._chased: dict[int, int] = {}  # offsets of ticks known to be there, to be read to
         self._starving_since: dict[int, float] = {}
         self._backoff_s = _FIRST_BACKOFF_S
 
@@ -86,7 +87,7 @@ class Engine(Thread):
     def wake(self, partition: int, next_offset: int) -> None:
         """A tick has been appended below `next_offset`: read to there now."""
         with self._state:
-            self._chased[partition] = max(next_offset, self._chased.get(partition, 0))
+            self._wakes[partition] = max(next_offset, self._wakes.get(partition, 0))
             self._woken = True
             self._state.notify_all()
 
@@ -169,7 +170,8 @@ class Engine(Thread):
         self._round.look()
         self._begin()
         with self._state:
-            chased, self._chased = self._chased, {}
+            self._chased |= self._wakes
+            self._wakes = {}
         deadline_s = self._clock.boot_s() + _CHASE_S
         while not self._interrupted():
             read = self._inputs.pump_plans(0.0) + self._inputs.pull_ticks(0.0)
@@ -178,17 +180,20 @@ class Engine(Thread):
             self._report_problems()
             if read or did:
                 continue
-            starving = self._check_starving()
-            behind = any(
-                self._inputs.tick_position(p) < end for p, end in chased.items() if p in self._round.partitions
-            )
-            if not starving and not (behind and self._clock.boot_s() < deadline_s):
+            starving, late = self._check_starving(), self._clock.boot_s() >= deadline_s
+            if not starving and (late or not self._is_behind()):
                 return False
             # The logs are polled, gently: what is waited for is on its way.
-            self._inputs.pump_plans(_LINGER_S) if starving else self._inputs.pull_ticks(_LINGER_S)
-            if starving and self._clock.boot_s() >= deadline_s:
+            read = self._inputs.pump_plans(_LINGER_S) if starving else self._inputs.pull_ticks(_LINGER_S)
+            if late and not read:
                 return True
         return True
+
+    def _is_behind(self) -> bool:
+        """Whether ticks that are known to be there have not arrived yet."""
+        behind = {p: end for p, end in self._chased.items() if p in self._round.partitions}
+        self._chased = {p: end for p, end in behind.items() if self._inputs.tick_position(p) < end}
+        return any(self._round.partitions[p].problem is None for p in self._chased)
 
     def _adopt(self) -> None:
         with self._state:
@@ -227,9 +232,10 @@ class Engine(Thread):
         if not self._to_begin:
             return
         keep_all = frozenset(p for p, join in self._round.partitions.items() if join.must_restart)
-        for partition, join in self._start.begin(self._to_begin, keep_all).items():
+        for partition, (join, end) in self._start.begin(self._to_begin, keep_all).items():
             self._told.discard(partition)
             self._round.begin(join, self._to_begin[partition])
+            self._chased[partition] = end
         self._to_begin = {}
         self._report_problems()
 

@@ -47,16 +47,29 @@ class JoinInputs:
         self._tick_positions: dict[int, int] = {}
         self._plans = Consumer(reader_config(bootstrap_servers, client_id, names.processor_group))
         self._ticks = Consumer(reader_config(bootstrap_servers, client_id, names.processor_group))
-        self._plans.incremental_assign([TopicPartition(names.tzdata, 0, OFFSET_BEGINNING)])
+        self._reads_tzdata = False
 
-    def begin(self, join: PartitionJoin, first_tick_offset: int) -> None:
-        """Read for a partition from this offset of `ticks` and the beginning of `schedules`, anew if it was read."""
-        self.end(join.partition)
-        partition = join.partition
-        self._joins[partition] = join
-        self._tick_positions[partition] = first_tick_offset
-        self._plans.incremental_assign([TopicPartition(self._names.schedules, partition, OFFSET_BEGINNING)])
-        self._ticks.incremental_assign([TopicPartition(self._names.ticks, partition, first_tick_offset)])
+    def begin(self, joins: Collection[PartitionJoin], first_tick_offsets: Mapping[int, int]) -> None:
+        """Read for partitions from these offsets of `ticks` and the beginning of `schedules`, anew if they were read.
+
+        All at once: a partition that joins others in the middle of a fetch waits for its end.
+        """
+        plans, ticks = [], []
+        if not self._reads_tzdata:
+            plans.append(TopicPartition(self._names.tzdata, 0, OFFSET_BEGINNING))
+        for join in joins:
+            partition = join.partition
+            self.end(partition)
+            plans.append(TopicPartition(self._names.schedules, partition, OFFSET_BEGINNING))
+            ticks.append(TopicPartition(self._names.ticks, partition, first_tick_offsets[partition]))
+        for tp in plans:
+            _bounds(self._plans, tp)  # else librdkafka looks for the leaders of new partitions once a second only
+        self._reads_tzdata = True
+        for join in joins:
+            self._joins[join.partition] = join
+            self._tick_positions[join.partition] = first_tick_offsets[join.partition]
+        self._plans.incremental_assign(plans)
+        self._ticks.incremental_assign(ticks)
 
     def end(self, partition: int) -> None:
         """Read no more for a partition."""

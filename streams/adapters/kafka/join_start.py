@@ -33,14 +33,20 @@ class JoinStart:
         self._terms = terms
         self._inputs = inputs
 
-    def begin(self, cursors: Mapping[int, Cursor | None], keep_all: frozenset[int]) -> dict[int, PartitionJoin]:
-        """A join for each partition. One without a cursor, or with one outside the log, is stopped and says why."""
+    def begin(
+        self, cursors: Mapping[int, Cursor | None], keep_all: frozenset[int]
+    ) -> dict[int, tuple[PartitionJoin, int]]:
+        """A join for each partition, and the end of its `ticks` now.
+
+        One without a cursor, or with one outside the log, is stopped and says why.
+        """
         bounds = {partition: self._inputs.tick_bounds(partition) for partition in cursors}
         problems = {p: self._problem(p, cursor, bounds[p]) for p, cursor in cursors.items()}
         good = {p: cursor for p, cursor in cursors.items() if cursor is not None and problems[p] is None}
         resets, around = self._minutes(good, bounds)
         firsts = self._first_offsets(good, bounds, around)
         joins = {}
+        starting = []
         for partition, cursor in cursors.items():
             join = PartitionJoin(
                 partition,
@@ -54,8 +60,10 @@ class JoinStart:
                 self._inputs.end(partition)
                 join.stop(problem)
             else:
-                self._inputs.begin(join, firsts[partition])
-            joins[partition] = join
+                starting.append(join)
+            joins[partition] = (join, bounds[partition][1])
+        if starting:
+            self._inputs.begin(starting, firsts)
         return joins
 
     def _problem(self, partition: int, cursor: Cursor | None, bounds: tuple[int, int]) -> BrokenPromise | None:
