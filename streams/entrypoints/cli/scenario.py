@@ -50,7 +50,16 @@ def demo(sabotage: str | None, windows: tuple[str, ...], keep: Path | None, as_j
     done = False
     try:
         with demo_progress(errors) as report:
-            result = run_demo(examples_folder("demo"), folder, windows, sabotage, SystemClock(), errors.print, report)
+            result = run_demo(
+                examples_folder("demo"),
+                folder,
+                windows,
+                sabotage,
+                keep is not None,
+                SystemClock(),
+                errors.print,
+                report,
+            )
         done = True
     except TownclockError:
         errors.print(f"what was written is kept in {folder}")

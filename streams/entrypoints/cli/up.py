@@ -14,9 +14,11 @@ from rich.console import Console
 from rich.live import Live
 
 from streams.adapters.clock import SystemClock
+from streams.adapters.embedded.services import EmbeddedServices
+from streams.domain.errors import ServiceUnreachable
 from streams.entrypoints import settings as settings_module
 from streams.entrypoints.command import run_townclock
-from streams.entrypoints.local import LocalServices
+from streams.entrypoints.local import write_settings
 from streams.entrypoints.screen import line, screen
 from streams.entrypoints.settings import LOCAL_FOLDER
 from streams.entrypoints.status import Status, StatusReader
@@ -45,7 +47,7 @@ def up(data: str, partitions: int) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, ask)
-    services = LocalServices(folder)
+    services = EmbeddedServices(folder)
     console.print(f"starting the broker and the database in {folder}", highlight=False)
     services.start()
     try:
@@ -55,10 +57,10 @@ def up(data: str, partitions: int) -> None:
         services.stop()
 
 
-def _run(services: LocalServices, partitions: int, console: Console, stop: Event) -> None:
-    path = services.write_settings()
+def _run(services: EmbeddedServices, partitions: int, console: Console, stop: Event) -> None:
+    path = write_settings(services)
     settings = settings_module.load(str(path))
-    logs = services.folder / "logs"
+    logs = services.data_dir / "logs"
     logs.mkdir(exist_ok=True)
     environment = {"TOWNCLOCK_CONFIG": str(path)}
     for command in (("topics", "create", "--partitions", str(partitions)), ("db", "migrate")):
@@ -77,13 +79,14 @@ def _run(services: LocalServices, partitions: int, console: Console, stop: Event
     try:
         family.start(spine(sorted(settings.regions)))
         hint = f"settings {path}   logs {logs}   Ctrl-C stops"
-        _show(console, family, reader, said, clock, hint, stop)
+        _show(services, console, family, reader, said, clock, hint, stop)
     finally:
         family.stop()
         reader.close()
 
 
 def _show(
+    services: EmbeddedServices,
     console: Console,
     family: Family,
     reader: StatusReader,
@@ -93,17 +96,20 @@ def _show(
     stop: Event,
 ) -> None:
     if not sys.stdout.isatty():
-        _plain(console, family, reader, said, stop)
+        _plain(services, console, family, reader, said, stop)
         return
     with Live(console=console, auto_refresh=False, screen=False) as live:
         _each_second(
+            services,
             family,
             stop,
             lambda: live.update(screen(family.children, reader.read(), said, clock.boot_s(), hint), refresh=True),
         )
 
 
-def _plain(console: Console, family: Family, reader: StatusReader, said: list[str], stop: Event) -> None:
+def _plain(
+    services: EmbeddedServices, console: Console, family: Family, reader: StatusReader, said: list[str], stop: Event
+) -> None:
     told = 0
     rounds = 0
 
@@ -117,10 +123,12 @@ def _plain(console: Console, family: Family, reader: StatusReader, said: list[st
             console.print(line(family.children, status), highlight=False)
         rounds += 1
 
-    _each_second(family, stop, tell)
+    _each_second(services, family, stop, tell)
 
 
-def _each_second(family: Family, stop: Event, show: Callable[[], None]) -> None:
+def _each_second(services: EmbeddedServices, family: Family, stop: Event, show: Callable[[], None]) -> None:
     while not stop.wait(_REFRESH_S):
+        if (failure := services.failure()) is not None:
+            raise ServiceUnreachable(f"{failure}\nEverything else was stopped; start again: nothing is lost")
         family.watch()
         show()

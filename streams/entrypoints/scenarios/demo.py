@@ -10,7 +10,8 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from streams.adapters.clock import Clock
-from streams.entrypoints.local import LocalServices
+from streams.adapters.embedded.services import EmbeddedServices
+from streams.domain.errors import InvalidInput
 from streams.entrypoints.scenarios.window import Counters, WindowRun
 from streams.verifier.documents import Demo, load_demo
 from streams.verifier.report import WindowReport
@@ -42,6 +43,7 @@ def run_demo(
     folder: Path,
     windows: Sequence[str],
     sabotage: str | None,
+    keep: bool,
     clock: Clock,
     say: Callable[[str], None],
     report: Callable[[str, int, int], None],
@@ -51,11 +53,14 @@ def run_demo(
     Raises TownclockError where a service or a process fails; everything it started is stopped either way.
     """
     demo = load_demo(examples)
+    unknown = sorted(set(windows) - {window.name for window in demo.windows})
+    if unknown:
+        raise InvalidInput(f"--window {unknown[0]}: there are {', '.join(window.name for window in demo.windows)}")
     chosen = [window for window in demo.windows if not windows or window.name in windows]
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     started_s = clock.boot_s()
-    services = LocalServices(folder / "services", fsync=True)
+    services = EmbeddedServices(folder / "services")
     context = get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as oracle, ThreadPoolExecutor(1) as ahead:
         promised = [oracle.submit(count_promised, examples, window.name) for window in chosen]
@@ -79,13 +84,16 @@ def run_demo(
                 before += count
                 run.count()
                 run.close()
-                ledger = (services.database.dsn, run.installation.schema)
+                ledger = (services.dsn, run.installation.schema)
                 verified.append(oracle.submit(verify, examples, run.window.name, run.log, *ledger))
             reports = [found.result() for found in verified]
         finally:
             for run in runs:
                 run.close()
-            services.stop()
+            if keep:
+                services.stop()
+            else:
+                services.destroy()
     return DemoResult(demo, reports, [run.counters for run in runs], clock.boot_s() - started_s)
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streams.adapters.clock import Clock
+from streams.adapters.embedded.services import EmbeddedServices
 from streams.entrypoints.command import run_townclock
-from streams.entrypoints.local import LocalServices
 from streams.entrypoints.supervise import Child, Family, Spec
 
 
@@ -26,7 +26,7 @@ class Installation:
     """Topics, tables and processes under one name; children see one settings file and nothing else of ours."""
 
     def __init__(
-        self, name: str, folder: Path, services: LocalServices, clock: Clock, say: Callable[[str], None]
+        self, name: str, folder: Path, services: EmbeddedServices, clock: Clock, say: Callable[[str], None]
     ) -> None:
         """Nothing is started or written yet. `name` is the scenario's name, and makes the prefix and the schema."""
         self.name = name
@@ -45,10 +45,10 @@ class Installation:
         lines = [
             f"scenario = {json.dumps(self.name)}",
             "[kafka]",
-            f"bootstrap_servers = {json.dumps(self._services.broker.bootstrap_servers)}",
+            f"bootstrap_servers = {json.dumps(self._services.bootstrap_servers)}",
             f"topic_prefix = {json.dumps(self.prefix)}",
             "[postgres]",
-            f"dsn = {json.dumps(self._services.database.dsn)}",
+            f"dsn = {json.dumps(self._services.dsn)}",
             f"schema = {json.dumps(self.schema)}",
             *(f"[regions.{region}]" for region in regions),
         ]

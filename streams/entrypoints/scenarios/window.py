@@ -17,9 +17,9 @@ from threading import Event
 from confluent_kafka import KafkaException
 
 from streams.adapters.clock import Clock
+from streams.adapters.embedded.services import EmbeddedServices
 from streams.domain.errors import BrokenPromise, ServiceUnreachable
 from streams.domain.minutes import format_tick
-from streams.entrypoints.local import LocalServices
 from streams.entrypoints.scenarios.installation import Installation, LaneUse
 from streams.entrypoints.scenarios.sandbox_control import SandboxControl, total
 from streams.entrypoints.scenarios.watch import Progress, Watch
@@ -54,7 +54,7 @@ class WindowRun:
         window: Window,
         examples: Path,
         folder: Path,
-        services: LocalServices,
+        services: EmbeddedServices,
         clock: Clock,
         say: Callable[[str], None],
     ) -> None:
@@ -79,7 +79,7 @@ class WindowRun:
             if dip["window"] == window.name
         ]
         names = Names(self.installation.prefix)
-        self._watch = Watch(services.broker.bootstrap_servers, names, list(demo.regions), demo.partitions)
+        self._watch = Watch(services.bootstrap_servers, names, list(demo.regions), demo.partitions)
 
     @property
     def ticks(self) -> int:
@@ -96,7 +96,7 @@ class WindowRun:
         self.installation.write_settings(list(self.demo.regions), lanes)
         self.installation.run("topics", "create", "--partitions", str(self.demo.partitions), "--replication", "1")
         self.installation.run("db", "migrate")
-        self._watch.open(self._services.database.dsn, self.installation.schema)
+        self._watch.open(self._services.dsn, self.installation.schema)
         self.installation.family.start(
             spine(list(self.demo.regions), processors=_PROCESSORS, workers=_WORKERS, ticker=False)
         )
