@@ -132,8 +132,8 @@ Swept = Callable[[Standing], tuple[Standing, str]]
 class LaneLedger(Protocol):
     """One lane's rows and budget. For one event loop."""
 
-    async def waiting(self, *, fresh: bool) -> bool:
-        """Whether any tenant has an open row. Without `fresh` the answer may be a second old."""
+    async def due(self, now_s: float, most: int, *, fresh: bool) -> int:
+        """How many rows could be claimed, up to `most`. Without `fresh`, what came in the last second may be missed."""
         ...
 
     async def reserve(self, gcra: Gcra, want: int) -> Grant:
@@ -180,6 +180,12 @@ class LaneLedger(Protocol):
         """Nothing is sent there any more."""
         ...
 
-    async def sweep(self, decide: Swept) -> int:
-        """Rows of sessions that are over, and rows of which nothing is known, each to what `decide` says."""
+    async def sessions_over(self) -> object:
+        """A value that changes whenever another session has ended: then a sweep is worth its while."""
+        ...
+
+    async def sweep(self, decide: Swept, stuck_s: float = 600.0) -> int:
+        """Rows of sessions that are over, rows that have been `sending` for `stuck_s`, and rows of which nothing is
+        known: some hundreds of them, each to what `decide` says. Returns how many were moved.
+        """
         ...

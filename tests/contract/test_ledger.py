@@ -157,14 +157,15 @@ def test_a_life_from_pending_to_done(bench: Bench) -> None:
     session = bench.session()
 
     async def life(lane: PostgresLane) -> Claimed:
-        assert await lane.waiting(fresh=True)
+        assert await lane.due(fire.due_s - 1, 10, fresh=True) == 0
+        assert await lane.due(fire.due_s, 10, fresh=False) == 1
         assert await lane.claim(session, fire.due_s - 1, 10) == []
         (claimed,) = await lane.claim(session, fire.due_s, 10)
         assert await lane.claim(session, FAR_S, 10) == []
         started = await lane.begin(session, [(claimed, b"body")])
         assert set(started) == {claimed.row}
         assert await lane.settle([settled(claimed, Outcome.DONE, State.DONE)]) == 0
-        assert not await lane.waiting(fresh=True)
+        assert await lane.due(FAR_S, 10, fresh=True) == 0
         return claimed
 
     claimed = with_lane(bench, life)

@@ -20,6 +20,7 @@ from streams.pipeline.intake import Record
 
 LedgerOffsets = Callable[[], Mapping[int, int]]
 
+_BEGINNING: Final = int(OFFSET_BEGINNING)
 _PREFETCH_KB: Final = 8192
 _ASK_S: Final = 10.0
 _WAIT_S: Final = 0.5
@@ -100,7 +101,7 @@ class OccurrenceConsumer:
             self._consumer.resume(assignment)
         self._paused = False
         for item in assignment:
-            at = next_offsets.get(item.partition, OFFSET_BEGINNING)
+            at = next_offsets.get(item.partition, _BEGINNING)
             try:
                 self._consumer.seek(TopicPartition(self.topic, item.partition, at))
             except KafkaException as error:
@@ -127,7 +128,7 @@ class OccurrenceConsumer:
         if ledger is None:
             if kafka > 0:
                 _log.error("alarm_offset_ahead_of_ledger", goes_back_to="the beginning", **where)
-            return OFFSET_BEGINNING
+            return _BEGINNING
         if kafka > ledger:
             _log.error("alarm_offset_ahead_of_ledger", goes_back_to=ledger, **where)
             return ledger

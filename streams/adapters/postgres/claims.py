@@ -42,11 +42,27 @@ class Ring:
         self._after = ""
         self._refreshed_s = float("-inf")
 
-    async def waiting(self, *, fresh: bool) -> bool:
-        """Whether any tenant has an open row."""
-        if fresh or self._is_old():
+    async def due(self, now_s: float, most: int, *, fresh: bool) -> int:
+        """How many rows could be claimed, up to `most`."""
+        refreshed = fresh or self._is_old()
+        if refreshed:
             await self._refresh()
-        return bool(self._tenants)
+        found = await self._due(now_s, most)
+        if not found and not refreshed:
+            await self._refresh()
+            found = await self._due(now_s, most)
+        return found
+
+    async def _due(self, now_s: float, most: int) -> int:
+        if not self._tenants:
+            return 0
+        terms = {"lane": self._lane, "now_s": float(now_s), "most": most, **self._marked(self._tenants)}
+        rows = await self._link.rows(self._sql["due"], terms)
+        return int(rows[0][0])
+
+    def _marked(self, tenants: Sequence[str]) -> dict[str, Any]:
+        marks = [self._marks.get(tenant, _START) for tenant in tenants]
+        return {"tenants": list(tenants), "after_at": [at for at, _ in marks], "after_key": [key for _, key in marks]}
 
     async def claim(self, session: int, now_s: float, want: int) -> list[Row]:
         """Rows of the statement `claim`."""
@@ -87,16 +103,13 @@ class Ring:
         if not count:
             return []
         chosen = [self._tenants[(self._next + step) % len(self._tenants)] for step in range(count)]
-        marks = [self._marks.get(tenant, _START) for tenant in chosen]
         terms = {
             "lane": self._lane,
             "session": session,
             "now_s": float(now_s),
             "want": want,
             "per_tenant": want if count <= _FEW_TENANTS else -(-2 * want // count),
-            "tenants": chosen,
-            "after_at": [at for at, _ in marks],
-            "after_key": [key for _, key in marks],
+            **self._marked(chosen),
         }
         rows = await self._link.rows(self._sql["claim"], terms)
         self._next = (self._next + count) % len(self._tenants)

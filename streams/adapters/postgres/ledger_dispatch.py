@@ -50,9 +50,9 @@ class PostgresLane:
         """Close the lane's own connection; the shared ones are their owner's."""
         await self._work.close()
 
-    async def waiting(self, *, fresh: bool) -> bool:
+    async def due(self, now_s: float, most: int, *, fresh: bool) -> int:
         """See LaneLedger."""
-        return await self._ring.waiting(fresh=fresh)
+        return await self._ring.due(now_s, most, fresh=fresh)
 
     async def reserve(self, gcra: Gcra, want: int) -> Grant:
         """See LaneLedger."""
@@ -136,12 +136,16 @@ class PostgresLane:
         terms = {"lane": self.lane, "destination": destination, "reason": reason}
         await self._shared.outcomes.run(self._sql["disable_destination"], terms)
 
-    async def sweep(self, decide: Swept) -> int:
+    async def sessions_over(self) -> object:
+        """See LaneLedger."""
+        return await self._shared.sweep.rows(self._lane_sql["sessions_over"], {})
+
+    async def sweep(self, decide: Swept, stuck_s: float = 600.0) -> int:
         """See LaneLedger. One transaction; what another worker is sweeping is left to it."""
         moved = 0
         async with self._shared.sweep.transaction() as connection:
             for name in ("abandoned", "unresolved"):
-                terms = {"lane": self.lane, "most": _SWEEP_ROWS}
+                terms = {"lane": self.lane, "most": _SWEEP_ROWS, "stuck_s": stuck_s}
                 rows = await (await connection.execute(self._lane_sql[name], terms, binary=True)).fetchall()
                 decided = [(*row[:3], standing_of(row), *decide(standing_of(row))) for row in rows]
                 changed = [each for each in decided if each[4].state is not each[3].state]

@@ -44,12 +44,26 @@ UPDATE worker_session SET ended = true, expires_at = clock_timestamp() WHERE id 
 DELETE FROM worker_session s WHERE s.expires_at < clock_timestamp() - interval '1 day'
     AND NOT EXISTS (SELECT 1 FROM queue q WHERE q.session = s.id)
 
+-- name: sessions_over
+SELECT count(*), max(expires_at) FROM worker_session WHERE expires_at <= clock_timestamp()
+
+-- name: unserved
+-- Open rows of a region by provider, for those who look for lanes that no worker serves.
+SELECT l.provider, count(*) FROM lane l JOIN queue q ON q.lane = l.id WHERE l.region = %(region)s GROUP BY l.provider
+
 -- name: abandoned
--- Rows that a session which is over had claimed or was sending, locked for the sweep.
+-- Rows that a session which is over had claimed or was sending, locked for the sweep. Also those that a living one has
+-- been sending for longer than any send lasts: their start was recorded by a statement whose answer never came.
 SELECT q.date, q.key, q.mode, q.state::text, q.fence, q.attempts, extract(epoch FROM q.in_doubt_since)::float8
 FROM queue q
 WHERE q.lane = %(lane)s AND q.state IN ('leased', 'sending')
-    AND NOT EXISTS (SELECT 1 FROM worker_session s WHERE s.id = q.session AND s.expires_at > clock_timestamp())
+    AND (
+        NOT EXISTS (SELECT 1 FROM worker_session s WHERE s.id = q.session AND s.expires_at > clock_timestamp())
+        OR (q.state = 'sending' AND (
+            SELECT a.started_at FROM attempt a
+            WHERE a.date = q.date AND a.key = q.key AND a.mode = q.mode AND a.n = q.attempts
+        ) < clock_timestamp() - %(stuck_s)s * interval '1 second')
+    )
 ORDER BY q.date, q.key
 LIMIT %(most)s
 FOR NO KEY UPDATE OF q SKIP LOCKED

@@ -11,6 +11,23 @@ WITH RECURSIVE found (tenant) AS (
 )
 SELECT tenant FROM found WHERE tenant IS NOT NULL LIMIT %(most)b
 
+-- name: due
+-- How many rows a claim could get, up to a number: what is reserved of the budget and not used is lost.
+SELECT count(*) FROM (
+    SELECT 1
+    FROM unnest(%(tenants)b::text[], %(after_at)b::timestamptz[], %(after_key)b::bytea[])
+        AS ring (tenant, after_at, after_key)
+    CROSS JOIN LATERAL (
+        SELECT 1 FROM queue q
+        WHERE q.lane = %(lane)b AND q.tenant = ring.tenant
+            AND (q.next_at, q.key) > (ring.after_at, ring.after_key) AND q.next_at <= to_timestamp(%(now_s)b)
+            AND q.state IN ('pending', 'retry')
+            AND (q.not_before IS NULL OR q.not_before <= clock_timestamp())
+        ORDER BY q.next_at, q.key LIMIT %(most)b
+    ) x
+    LIMIT %(most)b
+) y
+
 -- name: claim
 -- Due rows to a session, fair between the tenants given: the first of each, then the second of each, and so on. Each
 -- tenant is looked at from a mark on, below which the asker has lately seen nothing left.

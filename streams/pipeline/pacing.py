@@ -1,0 +1,66 @@
+"""Spends one lane's reservations at their time. Slots not spent in time are thrown away, never used late."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from streams.domain.budget import Gcra, Reservation
+from streams.pipeline.ledger import Grant
+
+
+def leave_room(rate_per_s: float, burst: int) -> Gcra:
+    """The quota to pace by: a quarter of the burst is left to what jitters between here and the provider's meter."""
+    return Gcra(rate_per_s, max(1, burst - burst // 4))
+
+
+class Pacer:
+    """Reservations in the order of their slots, on the worker's own boot clock."""
+
+    def __init__(self, gcra: Gcra) -> None:
+        self.gcra = gcra
+        self._held: deque[Reservation] = deque()
+
+    def add(self, grant: Grant, now_us: int) -> None:
+        """Take a grant that arrived at `now_us`: by then the database's clock had moved on, so slots come late here,
+        never early.
+        """
+        shift_us = now_us - grant.now_us
+        granted = grant.reservation
+        if granted.count:
+            self._held.append(
+                Reservation(granted.count, granted.tat_us + shift_us, granted.end_us + shift_us, granted.wait_us)
+            )
+
+    def drop(self) -> None:
+        """Throw away everything reserved."""
+        self._held.clear()
+
+    def available(self, now_us: int) -> int:
+        """How many slots are left to spend, now or later."""
+        interval_us = self.gcra.interval_us
+        return sum(
+            min(held.count, max(0, held.end_us - max(now_us, held.tat_us)) // interval_us) for held in self._held
+        )
+
+    def spend(self, now_us: int, most: int) -> int:
+        """How many sends may start now."""
+        started = 0
+        while self._held and started < most:
+            wait_us, left = self.gcra.spend(self._held[0], now_us)
+            if wait_us is None:
+                self._held.popleft()
+                continue
+            self._held[0] = left
+            if wait_us > 0:
+                break
+            started += 1
+        return started
+
+    def wait_us(self, now_us: int) -> int | None:
+        """Until the next slot may be spent; none where nothing is reserved."""
+        while self._held:
+            wait_us, _ = self.gcra.spend(self._held[0], now_us)
+            if wait_us is not None:
+                return wait_us
+            self._held.popleft()
+        return None
