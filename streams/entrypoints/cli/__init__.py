@@ -67,7 +67,10 @@ def cli(ctx: click.Context, config: str | None) -> None:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line. Errors that a person can act on are shown without a traceback."""
     try:
-        cli.main(args=None if argv is None else list(argv), prog_name="townclock", standalone_mode=False)
+        # Outside its standalone mode click gives back the status of ctx.exit().
+        status = cli.main(args=None if argv is None else list(argv), prog_name="townclock", standalone_mode=False)
+        if isinstance(status, int) and status:
+            sys.exit(status)
     except TownclockError as error:
         render = getattr(error, "to_json", None)
         if render is not None and "--json" in (sys.argv[1:] if argv is None else argv):
