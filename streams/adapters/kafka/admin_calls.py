@@ -15,7 +15,7 @@ from streams.domain.errors import ServiceUnreachable, TownclockError
 
 T = TypeVar("T")
 
-REQUEST_TIMEOUT_S: Final = 10.0
+REQUEST_TIMEOUT_S: Final = 5.0
 _GIVE_UP_S: Final = 60.0
 _PAUSE_S: Final = 0.2
 _PASSING: Final = frozenset(
@@ -64,7 +64,12 @@ def patient(
 
 
 def _offsets(
-    admin: AdminClient, topic: str, partitions: Collection[int], spec: OffsetSpec, level: IsolationLevel
+    admin: AdminClient,
+    topic: str,
+    partitions: Collection[int],
+    spec: OffsetSpec,
+    level: IsolationLevel,
+    give_up_s: float,
 ) -> dict[int, int]:
     wanted = {TopicPartition(topic, partition): spec for partition in partitions}
 
@@ -74,18 +79,28 @@ def _offsets(
         futures = admin.list_offsets(wanted, isolation_level=level, request_timeout=REQUEST_TIMEOUT_S)
         return {tp.partition: int(future.result().offset) for tp, future in futures.items()}
 
-    return patient(f"tell the offsets of {topic}", ask)
+    return patient(f"tell the offsets of {topic}", ask, give_up_s=give_up_s)
 
 
-def end_offsets(admin: AdminClient, topic: str, partitions: Collection[int], *, committed: bool) -> dict[int, int]:
+def end_offsets(
+    admin: AdminClient,
+    topic: str,
+    partitions: Collection[int],
+    *,
+    committed: bool,
+    give_up_s: float = _GIVE_UP_S,
+) -> dict[int, int]:
     """The end of each partition. `committed`: as a `read_committed` reader sees it; else the end of the log itself."""
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-    return _offsets(admin, topic, partitions, OffsetSpec.latest(), level)
+    return _offsets(admin, topic, partitions, OffsetSpec.latest(), level, give_up_s)
 
 
-def start_offsets(admin: AdminClient, topic: str, partitions: Collection[int]) -> dict[int, int]:
+def start_offsets(
+    admin: AdminClient, topic: str, partitions: Collection[int], *, give_up_s: float = _GIVE_UP_S
+) -> dict[int, int]:
     """The first offset each partition still has, or its end if it is empty."""
-    return _offsets(admin, topic, partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
+    level = IsolationLevel.READ_UNCOMMITTED
+    return _offsets(admin, topic, partitions, OffsetSpec.earliest(), level, give_up_s)
 
 
 def committed_offsets(

@@ -14,6 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, TIMESTAMP_NOT_AVAILABLE, Consumer,
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
+from streams.adapters.clock import SystemClock
 from streams.adapters.kafka.admin_calls import end_offsets, start_offsets
 from streams.adapters.kafka.client import admin as admin_client
 from streams.adapters.kafka.client import member_config, reason
@@ -24,6 +25,9 @@ from streams.pipeline.registry import SourceRecord
 NextOffsets = Callable[[str, str], Mapping[int, int]]
 
 _BEGINNING: Final = int(OFFSET_BEGINNING)
+# Inside an assignment nothing else happens; what takes longer ends the session, and the next one tries again.
+_GIVE_UP_S: Final = 4.0
+_TOLD_EVERY_S: Final = 10.0
 _GONE: Final = frozenset(
     {
         KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -45,7 +49,9 @@ class ChangeReader:
         self._admin: AdminClient = admin_client(bootstrap_servers)
         self._next_offsets = next_offsets
         self._topic_ids: dict[str, str] = {}
-        config = member_config(bootstrap_servers, "townclock-registrar", group, protocol, error_cb=_tell)
+        self._clock = SystemClock()
+        self._told_at_s: dict[int, float] = {}
+        config = member_config(bootstrap_servers, "townclock-registrar", group, protocol, error_cb=self._tell)
         self._consumer = Consumer(config)
         self._consumer.subscribe(list(topics), on_assign=self._assigned, on_revoke=self._revoked)
 
@@ -93,14 +99,21 @@ class ChangeReader:
             )
         ]
 
+    def _tell(self, error: KafkaError) -> None:
+        """librdkafka's own complaints, of each kind one in a while: it goes on trying by itself."""
+        now_s = self._clock.boot_s()
+        if now_s >= self._told_at_s.get(error.code(), 0.0):
+            self._told_at_s[error.code()] = now_s + _TOLD_EVERY_S
+            _log.warning("kafka_client", problem=error.str())
+
     def _assigned(self, consumer: Consumer, places: list[Place]) -> None:
         for topic in sorted({place.topic for place in places}):
             mine = [place for place in places if place.topic == topic]
-            self._topic_ids[topic] = topic_id(self._admin, topic)
+            self._topic_ids[topic] = topic_id(self._admin, topic, give_up_s=_GIVE_UP_S)
             taken_in = self._next_offsets(topic, self._topic_ids[topic])
             partitions = [place.partition for place in mine]
-            starts = start_offsets(self._admin, topic, partitions)
-            ends = end_offsets(self._admin, topic, partitions, committed=False)
+            starts = start_offsets(self._admin, topic, partitions, give_up_s=_GIVE_UP_S)
+            ends = end_offsets(self._admin, topic, partitions, committed=False, give_up_s=_GIVE_UP_S)
             for place in mine:
                 p = place.partition
                 place.offset = _begin_at(f"{topic}[{p}]", taken_in.get(p), starts[p], ends[p])
@@ -134,7 +147,3 @@ def _shown(places: Sequence[Place]) -> list[str]:
 
 def _bytes(value: str | bytes | None) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
-
-
-def _tell(error: KafkaError) -> None:
-    _log.warning("kafka_client", problem=error.str())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
@@ -46,6 +46,10 @@ __all__ = [
     "start_offsets",
     "topic_id",
 ]
+
+
+# A process that asks this at its start must still end within seconds when it is told to.
+_ANSWER_S: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,7 @@ def create(
 
 def check(names: Names, regions: Collection[str], bootstrap_servers: str) -> list[Difference]:
     """Every setting of every topic that differs from what is promised; empty if none does."""
-    require_broker(bootstrap_servers)
+    require_broker(bootstrap_servers, _ANSWER_S)
     admin = admin_client(bootstrap_servers)
     wanted = [spec.topic for spec in topic_specs(names, regions, HORIZON_MS, TICKS_SEGMENT_MS)]
     found = _describe(admin, wanted)
@@ -135,25 +139,25 @@ def require(names: Names, regions: Collection[str], bootstrap_servers: str) -> N
         )
 
 
-def topic_id(admin: AdminClient, topic: str) -> str:
+def topic_id(admin: AdminClient, topic: str, *, give_up_s: float = 60.0) -> str:
     """The id that tells a topic from another of the same name made after it was deleted, as Kafka's tools show it.
 
     Raises BrokenPromise if there is no such topic.
     """
-    return str(_description(admin, topic).topic_id)
+    return str(_description(admin, topic, give_up_s).topic_id)
 
 
 def partition_count(admin: AdminClient, topic: str) -> int:
     """How many partitions the topic has. Raises BrokenPromise if there is no such topic."""
-    return len(_description(admin, topic).partitions)
+    return len(_description(admin, topic, 60.0).partitions)
 
 
-def _description(admin: AdminClient, topic: str) -> Any:
+def _description(admin: AdminClient, topic: str, give_up_s: float) -> Any:
     def ask() -> Any:
         return admin.describe_topics(TopicCollection([topic]), request_timeout=REQUEST_TIMEOUT_S)[topic].result()
 
     try:
-        return patient(f"describe {topic}", ask)
+        return patient(f"describe {topic}", ask, give_up_s=give_up_s)
     except KafkaException as error:
         if code_of(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise BrokenPromise(f"there is no topic {topic}; make it with: townclock topics create") from None
