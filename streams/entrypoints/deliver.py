@@ -69,7 +69,12 @@ def run(settings: Settings, region: str) -> int:
     longest_s = max((provider.traits.timeout_s for provider in providers.values()), default=10.0)
     postgres = settings.postgres
     keeper = LeaseKeeper(postgres.dsn, postgres.schema, region, lease, _lease_s(longest_s), clock, new_id)
-    if when_reachable("PostgreSQL", lambda: (keeper.start(), True), stopping) is None:
+
+    def take_lease() -> bool:
+        keeper.start()
+        return True
+
+    if when_reachable("PostgreSQL", take_lease, stopping) is None:
         return 0
     _log.info("delivery_starts", region=region, providers=sorted(providers), session=lease.session)
     try:
@@ -151,7 +156,8 @@ class _Worker:
         for provider in self._providers.values():
             await provider.start()
         stop = asyncio.Event()
-        tasks = [asyncio.create_task(part.run(stop)) for part in (*dispatches, *sweeps)]
+        tasks = [asyncio.create_task(dispatch.run(stop)) for dispatch in dispatches]
+        tasks += [asyncio.create_task(sweep.run(stop)) for sweep in sweeps]
         tasks.append(asyncio.create_task(self._tell_unserved(shared.sweep, stop)))
         intake = Thread(target=self._take_in, args=(taken_in,), name="intake", daemon=True)
         intake.start()

@@ -34,6 +34,7 @@ _LOOK_FOR_LOST_S: Final = 30.0
 _QUANTUM_S: Final = 0.04
 _LONG_BLOCK_S: Final = 2.0
 _RESERVE_S: Final = 0.25
+_ANSWER_S: Final = 0.02
 _MOST_AT_ONCE: Final = 64
 _FIRST_WAIT_S: Final = 0.2
 _LONGEST_WAIT_S: Final = 5.0
@@ -88,6 +89,7 @@ class LaneDispatch:
         self._in_flight: set[asyncio.Task[None]] = set()
         self._session: int | None = None
         self._most_want = max(1, int(pacer.gcra.rate_per_s * _RESERVE_S))
+        self._gone_by = 1 + int(pacer.gcra.rate_per_s * _ANSWER_S)
         self._more_due = False
         self._woken = asyncio.Event()
         self._fresh = True
@@ -180,8 +182,8 @@ class LaneDispatch:
         self._look_for_lost_s = self._clock.boot_s() + _LOOK_FOR_LOST_S
 
     async def _reserve(self, want: int) -> float:
-        """Ask for slots. How long to wait if there are none."""
-        grant = await self._ledger.reserve(self._pacer.gcra, want)
+        """Ask for slots, and for as many more as go by while the answer comes. How long to wait if there are none."""
+        grant = await self._ledger.reserve(self._pacer.gcra, want + self._gone_by)
         self._pacer.add(grant, self._now_us())
         if grant.held != self._held:
             self._held = grant.held
