@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import Lock
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, LiteralString
@@ -25,7 +26,7 @@ WORKER_SETTINGS = {
 
 
 class Link:
-    """Statements one after the other on one connection. For one event loop.
+    """Statements and transactions one after the other on one connection, however many tasks ask. For one event loop.
 
     A failure of the connection raises ServiceUnreachable, and the next statement opens a new one. Whether the failed
     statement took effect is then not known.
@@ -36,33 +37,37 @@ class Link:
         self._where = (dsn, schema, application)
         self._settings = dict(settings or {})
         self._connection: AsyncConnection | None = None
+        self._turn = Lock()
 
     async def rows(self, statement: LiteralString, parameters: Mapping[str, Any]) -> list[Row]:
         """The rows of one statement, as its own transaction."""
-        try:
-            connection = await self._open()
-            cursor = await connection.execute(statement, parameters, binary=True)
-            return await cursor.fetchall()
-        except psycopg.OperationalError as error:
-            raise await self._lost(error) from None
+        async with self._turn:
+            try:
+                connection = await self._open()
+                cursor = await connection.execute(statement, parameters, binary=True)
+                return await cursor.fetchall()
+            except psycopg.OperationalError as error:
+                raise await self._lost(error) from None
 
     async def run(self, statement: LiteralString, parameters: Mapping[str, Any]) -> int:
         """How many rows one statement touched, as its own transaction."""
-        try:
-            connection = await self._open()
-            return (await connection.execute(statement, parameters)).rowcount
-        except psycopg.OperationalError as error:
-            raise await self._lost(error) from None
+        async with self._turn:
+            try:
+                connection = await self._open()
+                return (await connection.execute(statement, parameters)).rowcount
+            except psycopg.OperationalError as error:
+                raise await self._lost(error) from None
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
-        """Several statements as one transaction."""
-        try:
-            connection = await self._open()
-            async with connection.transaction():
-                yield connection
-        except psycopg.OperationalError as error:
-            raise await self._lost(error) from None
+        """Several statements as one transaction, given on the connection itself: the link's own would wait for it."""
+        async with self._turn:
+            try:
+                connection = await self._open()
+                async with connection.transaction():
+                    yield connection
+            except psycopg.OperationalError as error:
+                raise await self._lost(error) from None
 
     async def close(self) -> None:
         """End the connection. Again: nothing."""
