@@ -79,7 +79,9 @@ def decode(data: bytes | None) -> records.Value:
         raise Undecodable(
             f"{len(data)} bytes that begin {shown or 'with nothing'}: no schema here begins so"
         )
-    from_avro: Callable[[Any], records.Value] = records.READERS[schema.name]
+    from_avro: Callable[[Any], records.Value] | None = records.READERS.get(schema.name)
+    if from_avro is None:
+        raise Undecodable(f"a {schema.name}, which nothing here reads")
     buffer = io.BytesIO(data)
     buffer.seek(10)
     try:
