@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from streams.adapters.codec import decode
@@ -17,6 +18,7 @@ from streams.domain.change import Change, ChangeKind
 from streams.domain.document import DocumentContext
 from streams.domain.occurrence import Ended, TickSource
 from streams.domain.registration import Accepted, register
+from streams.entrypoints.cli import cli
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -67,6 +69,20 @@ def anchors(page: Path) -> set[str]:
     """The headings of a page as GitHub names them."""
     headings = re.findall(r"^#+ (.+)$", _FENCED.sub("", page.read_text("utf-8")), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_named_is_there(page: Path) -> None:
+    text = page.read_text("utf-8").partition("## Not in this release")[0]
+    code = "\n".join([*_FENCED.findall(text), *re.findall(r"`[^`]+`", _FENCED.sub("", text))])
+    missing = []
+    for words in {tuple(found.split()) for found in re.findall(r"(?:^|[`$ /])townclock((?: [a-z]+)+)", code)}:
+        command = cli.get_command(click.Context(cli), words[0])
+        if isinstance(command, click.Group) and len(words) > 1:
+            command = command.get_command(click.Context(command), words[1])
+        if command is None:
+            missing.append(words)
+    assert not missing
 
 
 def examples() -> list[tuple[str, str, int]]:
