@@ -39,7 +39,7 @@ class Installation:
         self.servers, self.names, self.partitions, self.scenario = servers, Names(prefix), partitions, scenario
         topics.create(self.names, REGIONS, servers, partitions=partitions, replication=1)
         self.admin = AdminClient({"bootstrap.servers": servers})
-        self.producer = Producer(producer_config(servers, "test"))
+        self.producer = Producer(producer_config(servers, "test", **{"compression.type": "none"}))
         self.topic_id = topics.topic_id(self.admin, self.names.schedules)
         self.tzdata_end = self.end(self.names.tzdata, 0)
         self.sequence = 0

@@ -8,6 +8,7 @@ the set is in the middle of anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextvars import copy_context
 from threading import Condition, Thread
 from typing import Final
 
@@ -53,6 +54,7 @@ class Engine(Thread):
     ) -> None:
         super().__init__(name="joiners", daemon=True)
         self.error: BaseException | None = None
+        self._context = copy_context()  # log lines name the process as the maker's do
         self._clock = clock
         self._failed = failed
         self._state = Condition()
@@ -120,6 +122,9 @@ class Engine(Thread):
 
     def run(self) -> None:
         """See Thread."""
+        self._context.run(self._work)
+
+    def _work(self) -> None:
         try:
             while not self._quit:
                 self._attempt()

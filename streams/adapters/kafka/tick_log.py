@@ -43,9 +43,9 @@ class KafkaTickLog:
         self._interrupted = interrupted
         self._admin = admin(bootstrap_servers)
         self._reader = reader_config(bootstrap_servers, "ticker", names.processor_group)
-        self._producer = Producer(
-            producer_config(bootstrap_servers, "ticker", **{"message.timeout.ms": _MESSAGE_TIMEOUT_MS})
-        )
+        # Not compressed: the client inside Faust, whose host listens to ticks, reads no lz4.
+        more = {"message.timeout.ms": _MESSAGE_TIMEOUT_MS, "compression.type": "none"}
+        self._producer = Producer(producer_config(bootstrap_servers, "ticker", **more))
         self._times: list[int] = []
         self._failed: KafkaError | None = None
         self._untimed = False
