@@ -81,7 +81,7 @@ class Delivery:
         process = self._spawn(
             "sandbox",
             "streams.adapters.http.sandbox",
-            *("--port", "0", "--log", str(self.log), "--lane", f"{LANE}:{lane}"),
+            *("--port", "0", "--log", str(self.log), "--lane", *f"{LANE}:{lane}".split()),
             stdout=subprocess.PIPE,
         )
         assert process.stdout is not None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,11 @@ from streams.adapters.codec import encode
 from streams.adapters.embedded.broker import EmbeddedBroker
 from streams.adapters.embedded.database import EmbeddedDatabase
 from streams.adapters.kafka import topics
+from streams.adapters.kafka.admin_calls import commit_memberless
 from streams.adapters.kafka.client import admin
+from streams.domain.minutes import parse_tick
 from streams.domain.schedule import Mode
+from streams.pipeline.cursors import Cursor
 from tests.delivery_support import LANE, Delivery
 from tests.ledger_support import make_ended, make_fire
 from tests.services import wait_for
@@ -235,6 +240,60 @@ def test_the_database_away_delays_and_loses_nothing(make: Make, services_folder:
         delivery.sql.close()
     finally:
         with_own.destroy()
+
+
+def test_a_scenario_is_delivered_as_its_minutes_are_joined(make: Make) -> None:
+    """Nothing is sent before every partition has handled its minute; leases and pauses stay on the real clock."""
+    delivery = make(scenario="spring")
+    early, late = make_fire("early", "2027-03-14T07:00"), make_fire("late", "2027-03-14T09:00")
+    delivery.emit([replace(fire, scenario="spring") for fire in (early, late)])
+    delivery.worker()
+    delivery.wait_states({"pending": 2})
+    join(delivery, {0: "2027-03-14T08:00Z", 1: "2027-03-14T07:30Z", 2: "2027-03-14T08:00Z"})
+    time.sleep(1.0)
+    assert delivery.states() == {"pending": 2}
+    join(delivery, {3: "2027-03-14T06:59Z"})
+    delivery.wait_states({"done": 1, "pending": 1})
+    assert delivery.effects() == {early.key: 1}
+    join(delivery, dict.fromkeys(range(4), "2027-03-14T09:00Z"))
+    delivery.wait_states({"done": 2})
+
+
+def join(delivery: Delivery, minutes: dict[int, str]) -> None:
+    """Cursors as the processor commits them."""
+    for partition, minute in minutes.items():
+        cursor = Cursor(1, parse_tick(minute), 1, "7f3b7ad1-0000-0000-0000-000000000000")
+        commit_memberless(
+            admin(delivery.servers),
+            delivery.names.processor_group,
+            delivery.names.ticks,
+            {partition: cursor.offset},
+            cursor.metadata,
+        )
+
+
+def test_two_lanes_in_one_worker_do_not_disturb_each_other(make: Make) -> None:
+    delivery = make(lane="rate=300,burst=60,latency=0.005 --lane other:rate=300,burst=60,latency=0.005")
+    text = delivery.config.read_text()
+    other = text[text.index("[providers.") :].replace(LANE, "other")
+    delivery.config.write_text(text + other)
+    fires = [make_fire(f"s-{n}", provider=(LANE, "other")[n % 2], tenant=f"t{n % 3}") for n in range(200)]
+    delivery.emit(fires)
+    delivery.worker()
+    delivery.wait_states({"done": 200})
+    assert delivery.effects() == {fire.key: 1 for fire in fires}
+    assert delivery.counts()["accepted"] == 100
+    assert "Traceback" not in delivery.said()
+
+
+def test_a_provider_nobody_serves_is_told(make: Make) -> None:
+    delivery = make()
+    delivery.emit([make_fire("s", provider="nobody")])
+    worker = delivery.worker()
+    delivery.wait_states({"pending": 1})
+    assert delivery.stop(worker) == 0
+    delivery.worker("second")
+    wait_for(lambda: "alarm_lane_unserved" in delivery.said("second"), 40, lambda: delivery.said("second")[-2000:])
 
 
 def test_it_refuses_to_start_with_a_clear_error(make: Make) -> None:
