@@ -144,7 +144,8 @@ def topic_id(admin: AdminClient, topic: str, *, give_up_s: float = 60.0) -> str:
 
     Raises BrokenPromise if there is no such topic.
     """
-    return str(_description(admin, topic, give_up_s).topic_id)
+    # librdkafka writes the id in the other alphabet of base64 than Kafka's tools do.
+    return str(_description(admin, topic, give_up_s).topic_id).replace("+", "-").replace("/", "_")
 
 
 def partition_count(admin: AdminClient, topic: str) -> int:
