@@ -102,6 +102,9 @@ class OccurrenceConsumer:
         self._paused = False
         for item in assignment:
             at = next_offsets.get(item.partition, _BEGINNING)
+            if (durable := self._durable.get(item.partition, 0)) > max(at, 0):
+                where = {"topic": self.topic, "partition": item.partition, "was": durable, "goes_back_to": at}
+                _log.error("alarm_ledger_has_less", note="another or a restored database answers now", **where)
             try:
                 self._consumer.seek(TopicPartition(self.topic, item.partition, at))
             except KafkaException as error:

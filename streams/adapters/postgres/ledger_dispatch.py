@@ -75,7 +75,7 @@ class PostgresLane:
         starts = sorted(starts, key=lambda start: start[0].row)
         columns = {
             **_guards([claimed for claimed, _ in starts]),
-            "body": [body for _, body in starts],
+            "body": [None if claimed.standing.attempts else body for claimed, body in starts],
             "session": session,
         }
         rows = await self._work.rows(self._sql["begin"], columns)

@@ -15,6 +15,7 @@ from streams.pipeline.lease import Lease
 
 _log = structlog.get_logger()
 _RENEWALS_A_LEASE = 8
+_JOIN_S = 1.0
 
 
 class LeaseKeeper:
@@ -45,7 +46,10 @@ class LeaseKeeper:
         """End the session, so that others need not wait for its end. Its rows should have been let go of by now."""
         self._stop.set()
         if self._thread.is_alive():
-            self._thread.join(timeout=2 * self._lease_s)
+            self._thread.join(_JOIN_S)
+        if self._thread.is_alive():
+            _log.warning("the session could not be ended; it ends by itself", error="PostgreSQL does not answer")
+            return
         try:
             if self._session is not None:
                 self._open().execute(self._sql["end_session"], {"session": self._session})
