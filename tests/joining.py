@@ -9,8 +9,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streams.adapters import codec
 from streams.adapters.clock import SystemClock, new_id
@@ -50,6 +58,19 @@ class Installation:
 
     def end(self, topic: str, partition: int) -> int:
         return topics.end_offsets(self.admin, topic, [partition], committed=True)[partition]
+
+    def wait_for_leaders(self) -> None:
+        """After a restart of the broker. With new clients: an old admin client keeps old leaders' epochs."""
+
+        def ready() -> bool:
+            self.admin = AdminClient({"bootstrap.servers": self.servers})
+            wanted = {TopicPartition(self.names.schedules, p): OffsetSpec.latest() for p in range(self.partitions)}
+            try:
+                return all(future.result(5).offset >= 0 for future in self.admin.list_offsets(wanted).values())
+            except KafkaException:
+                return False
+
+        wait_for(ready, 60, "no leaders", poll_s=0.2)
 
     def put(self, *schedules: Schedule, state: RevisionState = RevisionState.ACTIVE, incarnation: int = 1) -> None:
         for one in schedules:
@@ -176,14 +197,15 @@ def read_topic(servers: str, topic: str, partitions: Iterable[int]) -> list[Mess
 class Process:
     """A `townclock` command as a process, its output kept."""
 
-    def __init__(self, folder: Path, config: Path, *arguments: str) -> None:
-        self.log = folder / f"{'-'.join(arguments)}-{new_id()[:8]}.log"
+    def __init__(self, folder: Path, config: Path, *arguments: str, module: str = "streams") -> None:
+        self.log = folder / f"{arguments[0] if arguments else module}-{new_id()[:8]}.log"
+        options = ["--config", str(config), *arguments] if module == "streams" else [str(config), *arguments]
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "streams", "--config", str(config), *arguments],
+                [sys.executable, "-m", module, *options],
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(Path(__file__).parent.parent)},
                 cwd=folder,
             )
 

@@ -11,11 +11,13 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 from streams.adapters import codec
 from streams.adapters.embedded.broker import EmbeddedBroker
 from streams.adapters.kafka.tick_log import KafkaTickLog
+from streams.domain.errors import ServiceUnreachable
 from streams.domain.minutes import format_tick, parse_tick
 from streams.domain.tick import Tick
+from streams.pipeline.tick import Stamp, Ticker
 from tests.joining import Installation, Process, read_topic
 from tests.schedules import schedule
-from tests.services import wait_for
+from tests.services import unique_name, wait_for
 
 START = parse_tick("2026-10-25T00:00Z")
 
@@ -86,6 +88,29 @@ def test_options_that_do_not_fit_the_installation_are_refused(
         assert ticker.process.wait(60) == 1, ticker.text
         assert "live clock" in ticker.text
     assert all(len(ticks(here, partition)) == 1 for partition in range(2))
+
+
+def test_a_restart_of_the_broker_is_waited_out(services_folder: Path) -> None:
+    with EmbeddedBroker(services_folder / unique_name("k")) as own:
+        here = Installation(own.bootstrap_servers, "away-")
+        log = KafkaTickLog(here.servers, here.names, 2, lambda: False)
+        ticker = Ticker(log, Stamp("trial", here.topic_id, 2), lambda: 0)
+        assert ticker.append_missing(START, START + 9) == 20
+        own.kill()
+        with pytest.raises(ServiceUnreachable):
+            ticker.append_missing(START, START + 19)
+        own.start()
+
+        def goes_on() -> bool:
+            try:
+                return ticker.append_missing(START, START + 19) == 0
+            except ServiceUnreachable:
+                return False
+
+        wait_for(goes_on, 60, "it never went on", poll_s=0.2)
+        for partition in range(2):
+            minutes = [tick.minute for tick in ticks(here, partition)]
+            assert sorted(set(minutes)) == list(range(START, START + 20))
 
 
 @pytest.mark.parametrize("partitions", [1, 3])

@@ -41,6 +41,7 @@ class KafkaTickLog:
         self._names = names
         self._partitions = range(partition_count)
         self._interrupted = interrupted
+        self._bootstrap_servers = bootstrap_servers
         self._admin = admin(bootstrap_servers)
         self._reader = reader_config(bootstrap_servers, "ticker", names.processor_group)
         # Not compressed: the client inside Faust, whose host listens to ticks, reads no lz4.
@@ -109,6 +110,8 @@ class KafkaTickLog:
             )
             found = {(tp.topic, tp.partition): int(future.result().offset) for tp, future in futures.items()}
         except KafkaException as error:
+            # An admin client keeps the leaders' epochs it knows: after a broker's restart it would be refused for ever.
+            self._admin = admin(self._bootstrap_servers)
             raise _unreachable("tell the ends of schedules and tzdata", error) from None
         schedules = {partition: found[self._names.schedules, partition] for partition in self._partitions}
         return Watermarks(schedules, found[self._names.tzdata, 0])
