@@ -24,7 +24,7 @@ from streams.domain.outcome import AttemptResult, Outcome
 from streams.pipeline.lease import Lease
 from streams.pipeline.ledger import Claimed, LaneLedger
 from streams.pipeline.outcomes import Outcomes, told
-from streams.pipeline.pacing import Pacer
+from streams.pipeline.pacing import Pacer, Window
 from streams.pipeline.provider import Provider, SendRequest
 
 MARGIN_S: Final = 1.0
@@ -87,6 +87,7 @@ class LaneDispatch:
         self._outcomes = Outcomes(ledger, lane)
         self._ready: deque[Claimed] = deque()
         self._in_flight: set[asyncio.Task[None]] = set()
+        self._window = Window(pacer.gcra, terms.most_in_flight)
         self._session: int | None = None
         self._most_want = max(1, int(pacer.gcra.rate_per_s * _RESERVE_S))
         self._gone_by = 1 + int(pacer.gcra.rate_per_s * _ANSWER_S)
@@ -137,7 +138,7 @@ class LaneDispatch:
             if blocked_s > _LONG_BLOCK_S:
                 await self._give_back()
             return min(blocked_s, _IDLE_S)
-        room = self._terms.most_in_flight - len(self._in_flight)
+        room = self._window.size - len(self._in_flight)
         if room <= 0:
             return _QUANTUM_S
         wait_s = await self._provide(session)
@@ -260,10 +261,12 @@ class LaneDispatch:
 
     async def _attempt(self, row: Claimed, body: bytes, at_s: float) -> None:
         sending = step(row.standing, Event.STARTED, at_s)
+        began_s = self._clock.boot_s()
         try:
             result = await self._provider.send(SendRequest(row.fire.key, row.fire.key, row.fire.to, body))
         except asyncio.CancelledError:
             result = AttemptResult(Outcome.UNKNOWN, detail="the worker stopped before the answer came")
+        self._window.answered(self._clock.boot_s() - began_s)
         self._tell(row, sending, result)
 
     def _tell(self, row: Claimed, sending: Standing, result: AttemptResult) -> None:

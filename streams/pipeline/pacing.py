@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 from streams.domain.budget import Gcra, Reservation
 from streams.pipeline.ledger import Grant
+
+_FIRST_ANSWER_S: Final = 0.1
+_WEIGHT: Final = 0.1
+_LEAST: Final = 4
 
 
 def leave_room(rate_per_s: float, burst: int) -> Gcra:
@@ -64,3 +69,24 @@ class Pacer:
                 return wait_us
             self._held.popleft()
         return None
+
+
+class Window:
+    """How many sends may be in flight: by Little's law twice what the quota and the usual answer time come to, and half
+    the burst. A provider that stalls so finds no pile of requests when it goes on, which it would count as a burst.
+    """
+
+    def __init__(self, gcra: Gcra, most: int) -> None:
+        self._gcra = gcra
+        self._most = most
+        self._answer_s = _FIRST_ANSWER_S
+
+    def answered(self, took_s: float) -> None:
+        """An answer came, or was given up, after so long."""
+        self._answer_s += (took_s - self._answer_s) * _WEIGHT
+
+    @property
+    def size(self) -> int:
+        """The most in flight now."""
+        usual = 2 * self._gcra.rate_per_s * self._answer_s + self._gcra.burst / 2
+        return min(self._most, max(_LEAST, int(usual)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from streams.domain.budget import Gcra, Reservation
 from streams.pipeline.lease import Lease
 from streams.pipeline.ledger import Grant
-from streams.pipeline.pacing import Pacer, leave_room
+from streams.pipeline.pacing import Pacer, Window, leave_room
 
 GCRA = Gcra(100.0, 10)  # a slot every 10 ms, 100 ms of burst
 
@@ -52,6 +52,20 @@ def test_reservations_follow_each_other_and_can_be_dropped() -> None:
 
 def test_a_quarter_of_the_burst_is_left_to_jitter() -> None:
     assert [leave_room(10.0, burst).burst for burst in (1, 2, 3, 4, 12, 60)] == [1, 2, 3, 3, 9, 45]
+
+
+def test_the_window_follows_the_usual_answer_time() -> None:
+    window = Window(GCRA, 256)
+    for _ in range(100):
+        window.answered(0.02)
+    assert window.size == 9
+    for _ in range(100):
+        window.answered(1.0)
+    assert window.size == 204
+    for _ in range(100):
+        window.answered(10.0)
+    assert window.size == 256
+    assert Window(Gcra(0.1, 1), 256).size == 4
 
 
 def test_a_lease_covers_its_own_session_until_its_end() -> None:
