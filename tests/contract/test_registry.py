@@ -36,6 +36,10 @@ class View(Protocol):
         """(id, incarnation, number, offset on schedules), sorted."""
         ...
 
+    def landed_sequences(self) -> dict[str, int]:
+        """id -> the highest sequence read back."""
+        ...
+
     def answers(self) -> dict[str, tuple[str, int | None]]:
         """change id -> (outcome, revision)."""
         ...
@@ -56,6 +60,9 @@ class MemoryView:
 
     def landed(self) -> list[tuple[str, int, int, int]]:
         return sorted((*key, item.offset) for key, item in self.registry.tables.landed.items())
+
+    def landed_sequences(self) -> dict[str, int]:
+        return {key: known.landed_sequence for key, known in self.registry.tables.known.items()}
 
     def answers(self) -> dict[str, tuple[str, int | None]]:
         found = self.registry.tables.answers.values()
@@ -85,6 +92,9 @@ class PostgresView:
             "SELECT schedule_id, incarnation, number, landed_offset FROM revision WHERE landed_offset IS NOT NULL"
             " ORDER BY 1, 2, 3"
         )
+
+    def landed_sequences(self) -> dict[str, int]:
+        return dict(self.rows("SELECT id, landed_sequence FROM schedule"))  # type: ignore[arg-type]  # pairs
 
     def answers(self) -> dict[str, tuple[str, int | None]]:
         return {row[0]: (row[1], row[2]) for row in self.rows("SELECT change_id, outcome, revision FROM change_result")}
@@ -215,11 +225,15 @@ def landed(view: View, offset: int, sequence_of: int) -> Any:
 
 
 def test_plans_are_noted_where_they_landed(view: View) -> None:
-    registrar(view.registry).handle([source(0, change()), source(1, change(raw=document(gap="shift")))])
-    report = registrar(view.registry).handle([landed(view, 5, 0), landed(view, 6, 1), landed(view, 9, 1)])
-    assert (report.landed, report.republished, report.alarms) == (3, (), ())
-    assert view.landed() == [("a", 1, 1, 5), ("a", 1, 2, 6)]
-    assert len(view.outbox()) == 2
+    versions = ("skip", "shift", "next_valid")
+    changes = [source(at, change(raw=document(gap=gap))) for at, gap in enumerate(versions)]
+    registrar(view.registry).handle(changes)
+    again = [landed(view, 5, 0), landed(view, 6, 1), landed(view, 7, 1), landed(view, 8, 2), landed(view, 9, 2)]
+    report = registrar(view.registry).handle(again)
+    assert (report.landed, report.republished, report.alarms) == (5, (), ())
+    assert view.landed() == [("a", 1, 1, 5), ("a", 1, 2, 6), ("a", 1, 3, 8)]
+    assert view.landed_sequences() == {"a": 3}
+    assert len(view.outbox()) == 3
 
 
 def test_an_older_plan_that_landed_last_is_followed_by_the_newest_again(view: View) -> None:

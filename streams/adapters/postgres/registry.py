@@ -116,7 +116,6 @@ class PostgresRegistryTransaction:
                 "problems": [answer.problems for answer in answers],
             })  # fmt: skip
         if batch.landed:
-            # The highest of each id last seen is enough for the schedule; each revision notes its own first landing.
             names = ("schedule_id", "incarnation", "number", "sequence", "partition", "offset", "append_ms")
             run(sql["mark_landed"], {name: [getattr(item, name) for item in batch.landed] for name in names})
         insert_outbox(self._connection, batch.outbox)

@@ -54,20 +54,26 @@ ORDER BY place
 ON CONFLICT DO NOTHING
 
 -- name: mark_landed
--- Where plans came to lie on `schedules`, each where it lay first; and the highest sequence of each id.
+-- Where plans came to lie on `schedules`, each where it lay first; and the highest sequence of each id. An id, and even a
+-- plan, can be there several times, and an UPDATE takes any one of several rows that match: hence first and highest.
 WITH g AS MATERIALIZED (
     SELECT * FROM unnest(
         %(schedule_id)b::text[], %(incarnation)b::int[], %(number)b::bigint[], %(sequence)b::bigint[],
         %(partition)b::int[], %(offset)b::bigint[], %(append_ms)b::bigint[]
     ) AS g (schedule_id, incarnation, number, sequence, partition, "offset", append_ms)
+), first AS (
+    SELECT DISTINCT ON (schedule_id, incarnation, number) * FROM g ORDER BY schedule_id, incarnation, number, "offset"
+), highest AS (
+    SELECT schedule_id, max(sequence) AS sequence FROM g GROUP BY schedule_id
 ), history AS (
     UPDATE revision r
-    SET landed_partition = g.partition, landed_offset = g."offset", landed_at = to_timestamp(g.append_ms / 1000.0)
-    FROM g
-    WHERE r.schedule_id = g.schedule_id AND r.incarnation = g.incarnation AND r.number = g.number
+    SET landed_partition = f.partition, landed_offset = f."offset", landed_at = to_timestamp(f.append_ms / 1000.0)
+    FROM first f
+    WHERE r.schedule_id = f.schedule_id AND r.incarnation = f.incarnation AND r.number = f.number
         AND r.landed_offset IS NULL
 )
-UPDATE schedule s SET landed_sequence = g.sequence FROM g WHERE s.id = g.schedule_id AND s.landed_sequence < g.sequence
+UPDATE schedule s SET landed_sequence = h.sequence FROM highest h
+WHERE s.id = h.schedule_id AND s.landed_sequence < h.sequence
 
 -- name: advance_offsets
 UPDATE source_offset s SET next_offset = g.next_offset, duplicates = s.duplicates + g.duplicates
