@@ -33,9 +33,8 @@ def make(
 ) -> Iterator[Make]:
     made: list[Delivery] = []
 
-    def one(dsn: str = database.dsn, **options: object) -> Delivery:
-        servers = broker.bootstrap_servers
-        delivery = Delivery(tmp_path, servers, dsn, topic_prefix, schema, **options)  # type: ignore[arg-type]
+    def one(bootstrap_servers: str = broker.bootstrap_servers, dsn: str = database.dsn, **options: object) -> Delivery:
+        delivery = Delivery(tmp_path, bootstrap_servers, dsn, topic_prefix, schema, **options)  # type: ignore[arg-type]
         made.append(delivery)
         return delivery
 
@@ -236,10 +235,42 @@ def test_the_database_away_delays_and_loses_nothing(make: Make, services_folder:
         delivery.wait_states({"done": 101})
         assert delivery.effects() == {fire.key: 1 for fire in (*fires, make_fire("before"))}
         assert worker.poll() is None
-        assert delivery.stop(worker) == 0
         delivery.sql.close()
+        with_own.kill()
+        assert delivery.stop(worker) == 0
     finally:
         with_own.destroy()
+
+
+def test_the_broker_away_delays_and_loses_nothing(make: Make, services_folder: Path) -> None:
+    with EmbeddedBroker(services_folder / "own-kafka") as own:
+        delivery = make(bootstrap_servers=own.bootstrap_servers)
+        worker = delivery.worker()
+        delivery.emit([make_fire("before")])
+        delivery.wait_states({"done": 1})
+        own.kill()
+        time.sleep(2.0)
+        own.start()
+        fires = [make_fire(f"s-{n}") for n in range(50)]
+        delivery.emit(fires)
+        delivery.wait_states({"done": 51}, 120)
+        assert delivery.effects() == {fire.key: 1 for fire in (*fires, make_fire("before"))}
+        own.kill()
+        assert delivery.stop(worker) == 0
+        assert "Traceback" not in delivery.said()
+
+
+def test_the_classic_group_protocol(make: Make) -> None:
+    delivery = make()
+    text = delivery.config.read_text().replace("[kafka]", '[kafka]\ngroup_protocol = "classic"')
+    delivery.config.write_text(text)
+    workers = [delivery.worker("worker"), delivery.worker("second")]
+    fires = [make_fire(f"s-{n}") for n in range(80)]
+    for partition in range(4):
+        delivery.emit(fires[partition::4], partition)
+    delivery.wait_states({"done": 80})
+    assert delivery.effects() == {fire.key: 1 for fire in fires}
+    assert [delivery.stop(worker) for worker in workers] == [0, 0]
 
 
 def test_a_scenario_is_delivered_as_its_minutes_are_joined(make: Make) -> None:
