@@ -198,7 +198,7 @@ class Process:
     """A `townclock` command as a process, its output kept."""
 
     def __init__(self, folder: Path, config: Path, *arguments: str, module: str = "streams") -> None:
-        self.log = folder / f"{arguments[0] if arguments else module}-{new_id()[:8]}.log"
+        self.log = folder / f"{arguments[0]}-{new_id()[:8]}.log"
         options = ["--config", str(config), *arguments] if module == "streams" else [str(config), *arguments]
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(

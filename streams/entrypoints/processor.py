@@ -48,6 +48,6 @@ def run(settings: Settings) -> int:
     host = FaustHost(settings.kafka.bootstrap_servers, names, terms.partition_count)
     host.host(make_engine(settings, terms, host.engine_failed))
     _log.info("processor_starts", scenario=settings.scenario, partitions=terms.partition_count)
-    status = host.run()
+    status = host.run(lambda: bool(stopping))
     _log.info("processor_ends", status=status)
     return status

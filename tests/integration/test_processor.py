@@ -92,7 +92,7 @@ def test_a_killed_worker_is_replaced_within_fifteen_seconds_and_nothing_is_lost(
 
 
 def test_joiners_go_on_while_fausts_fetcher_stands_still(here: Installation, tmp_path: Path) -> None:
-    with Process(tmp_path, here.settings(tmp_path), module="tests.stalled_host") as worker:
+    with Process(tmp_path, here.settings(tmp_path), "stalled", module="tests.hosts") as worker:
         wait_for(lambda: "stalled" in worker.text, 60, lambda: worker.text)
         for begin in range(START, START + 90, 30):
             here.tick_all(range(begin, begin + 30))
@@ -100,6 +100,20 @@ def test_joiners_go_on_while_fausts_fetcher_stands_still(here: Installation, tmp
         assert worker.terminate(10) == 0, worker.text
         assert "wakes 0\n" in worker.text
     assert emitted(here) == expected(range(START, START + 90))
+
+
+def test_a_bug_in_the_joiners_ends_the_process_and_says_so(here: Installation, tmp_path: Path) -> None:
+    with Process(tmp_path, here.settings(tmp_path), "failing", module="tests.hosts") as worker:
+        assert worker.process.wait(60) == 1, worker.text
+        assert "joiners_failed" in worker.text
+        assert "a bug" in worker.text
+
+
+def test_a_signal_that_comes_early_is_heeded(here: Installation, tmp_path: Path) -> None:
+    for moment in ("processor_starts", "partitions_owned"):
+        with Process(tmp_path, here.settings(tmp_path), "processor") as worker:
+            wait_for(lambda w=worker, m=moment: m in w.text, 60, lambda w=worker: w.text, poll_s=0.001)
+            assert worker.terminate(8) == 0, worker.text
 
 
 @pytest.mark.parametrize("wiped", ["deleted", "back at the beginning"])

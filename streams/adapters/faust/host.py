@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import tempfile
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +26,7 @@ SESSION_TIMEOUT_S: Final = 10.0
 _HEARTBEAT_S: Final = 2.0
 _BARRIER_S: Final = 8.0  # below the session time-out
 _SHUTDOWN_S: Final = 3.0
+_HEED_S: Final = 0.5
 # Its libraries log hundreds of lines while a broker is away; what matters is logged here and by the engine.
 _NOISY: Final = ("faust", "mode", "aiokafka", "kafka")
 
@@ -87,11 +90,16 @@ class FaustHost:
     def engine_failed(self, error: BaseException) -> None:
         """To be called from the engine's thread: ends the process with status 1."""
         _log.error("joiners_failed", problem=str(error) or repr(error), kind=type(error).__name__)
-        self._loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self.app.crash(error), loop=self._loop))
+        with suppress(RuntimeError):  # the loop is closed: the process is ending anyway
+            self._loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self.app.crash(error), loop=self._loop))
 
-    def run(self) -> int:
-        """The exit status: 0 after a signal, 1 after a failure, which has been logged."""
+    def run(self, asked_to_stop: Callable[[], bool] = lambda: False) -> int:
+        """The exit status: 0 after a signal, 1 after a failure, which has been logged.
+
+        `asked_to_stop` tells of a signal that came before Faust took them over.
+        """
         self.engine.start()
+        self._heed(asked_to_stop)
         worker: Any = faust.Worker(
             self.app, loop=self._loop, quiet=True, redirect_stdouts=False, override_logging=False, loglevel="CRITICAL"
         )
@@ -109,6 +117,11 @@ class FaustHost:
         if status and reason is not None and reason is not self.engine.error:
             _log.error("host_failed", problem=str(reason) or repr(reason), kind=type(reason).__name__)
         return status
+
+    def _heed(self, asked_to_stop: Callable[[], bool]) -> None:
+        if asked_to_stop():
+            signal.raise_signal(signal.SIGTERM)
+        self._loop.call_later(_HEED_S, self._heed, asked_to_stop)
 
     def _ours(self, tps: Collection[Any]) -> list[int]:
         return sorted(tp.partition for tp in tps if tp.topic == self._names.ticks)

@@ -1,6 +1,7 @@
-"""A processor whose Faust consumer is stopped once it has been given partitions: run as a process by a test.
+"""Processors with something wrong inside, run as processes by tests.
 
-Prints `stalled` when it is, and `wakes N` at the end: how many events Faust delivered after that.
+`stalled`: its Faust consumer is stopped once it has been given partitions. Prints `stalled` when it is, and `wakes N`
+at the end: how many events Faust delivered after that. `failing`: its engine fails at the first tick.
 """
 
 from __future__ import annotations
@@ -16,7 +17,22 @@ from streams.entrypoints.processor import make_engine, terms_of
 from streams.pipeline.names import Names
 
 
-def main(config: str) -> int:
+def failing(config: str) -> int:
+    logs.configure("processor")
+    loaded = settings.load(config)
+    terms = terms_of(loaded)
+    host = FaustHost(loaded.kafka.bootstrap_servers, Names(loaded.kafka.topic_prefix), terms.partition_count)
+    engine = make_engine(loaded, terms, host.engine_failed)
+
+    def fail() -> bool:
+        raise ZeroDivisionError("a bug")
+
+    engine._round.run = fail  # type: ignore[method-assign]
+    host.host(engine)
+    return host.run()
+
+
+def stalled(config: str) -> int:
     logs.configure("processor")
     loaded = settings.load(config)
     terms = terms_of(loaded)
@@ -24,12 +40,12 @@ def main(config: str) -> int:
     engine = make_engine(loaded, terms, host.engine_failed)
     host.host(engine)
     wakes = 0
-    stalled = asyncio.Event()
+    standing = asyncio.Event()
     wake = engine.wake
 
     def counted(partition: int, next_offset: int) -> None:
         nonlocal wakes
-        wakes += stalled.is_set()
+        wakes += standing.is_set()
         wake(partition, next_offset)
 
     engine.wake = counted  # type: ignore[method-assign]
@@ -41,7 +57,7 @@ def main(config: str) -> int:
         host.app.flow_control.suspend()
         host.app.consumer.pause_partitions(host.app.consumer.assignment())
         await host.app._stop_fetcher()
-        stalled.set()
+        standing.set()
         print("stalled", flush=True)
 
     tasks = []
@@ -57,4 +73,4 @@ def main(config: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit({"stalled": stalled, "failing": failing}[sys.argv[2]](sys.argv[1]))
