@@ -14,6 +14,8 @@ from streams.pipeline.outbox import OutboxRow
 from streams.pipeline.relay import Published
 
 _TIMEOUT_MS: Final = 30_000
+# A topic that nobody has heard of for so long is none.
+_UNKNOWN_AFTER_MS: Final = 10_000
 _POLL_S: Final = 0.1
 _NEVER: Final = frozenset(
     {
@@ -39,7 +41,11 @@ class KafkaOutboxPublisher:
         self._config = producer_config(
             bootstrap_servers,
             client_id,
-            **{"message.timeout.ms": _TIMEOUT_MS, "message.max.bytes": REJECTION_BYTES + (64 << 10)},
+            **{
+                "message.timeout.ms": _TIMEOUT_MS,
+                "message.max.bytes": REJECTION_BYTES + (64 << 10),
+                "topic.metadata.propagation.max.ms": _UNKNOWN_AFTER_MS,
+            },
         )
         self._stopping = stopping
         self._producer: Producer | None = None
