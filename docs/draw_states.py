@@ -36,7 +36,7 @@ def comments(kind: type[StrEnum]) -> dict[str, str]:
 
 def tried(state: State, event: Event, doubt_s: float | None) -> Standing | None:
     """What the event makes of a row in this state with one attempt behind it; none where it does not apply."""
-    standing = Standing(state, 1, 1, doubt_s, _STARTED_S if state is State.SENDING else None)
+    standing = Standing(state, 1, 1, doubt_s, raised_doubt=state is State.SENDING and doubt_s == _STARTED_S)
     try:
         return step(standing, event, _STARTED_S)
     except NotAllowed:
@@ -102,7 +102,7 @@ def outcomes_table() -> str:
 
 
 def _sending(attempts: int, doubt_s: float = _STARTED_S) -> Standing:
-    return Standing(State.SENDING, 1, attempts, doubt_s, _STARTED_S)
+    return Standing(State.SENDING, 1, attempts, doubt_s, raised_doubt=doubt_s == _STARTED_S)
 
 
 def _state(outcome: Outcome, sending: Standing, traits: _Traits) -> str:

@@ -73,14 +73,15 @@ class Event(StrEnum):
 class Standing:
     """One row's state. `fence` rises with every claim and every loss of one, and never falls.
 
-    `attempts` rises when `sending` begins. `started_s` is the start of the attempt in flight. Times are epoch seconds.
+    `attempts` rises when `sending` begins. `raised_doubt`: the attempt in flight is the one that the doubt began with.
+    Times are epoch seconds.
     """
 
     state: State
     fence: int = 0
     attempts: int = 0
     in_doubt_since_s: float | None = None
-    started_s: float | None = None
+    raised_doubt: bool = False
 
 
 class NotAllowed(ValueError):
@@ -124,24 +125,25 @@ def step(standing: Standing, event: Event, at_s: float | None = None) -> Standin
     if event is Event.SUCCEEDED:
         if standing.attempts < 1:
             raise NotAllowed(standing, event)
-        return replace(standing, state=State.DONE, in_doubt_since_s=None, started_s=None)
+        return replace(standing, state=State.DONE, in_doubt_since_s=None, raised_doubt=False)
     target = _MOVES[event].get(standing.state)
     if target is None or (event in _NEVER_IN_DOUBT and standing.in_doubt_since_s is not None):
         raise NotAllowed(standing, event)
     if event is Event.STARTED:
         return _started(standing, at_s)
     doubt_s = standing.in_doubt_since_s
-    if event is Event.REQUEUED or target is State.DONE or (event in _NO_EFFECT and doubt_s == standing.started_s):
+    if event is Event.REQUEUED or target is State.DONE or (event in _NO_EFFECT and standing.raised_doubt):
         doubt_s = None
     fence = standing.fence + (event in _NEW_FENCE)
-    return replace(standing, state=target, fence=fence, in_doubt_since_s=doubt_s, started_s=None)
+    return replace(standing, state=target, fence=fence, in_doubt_since_s=doubt_s, raised_doubt=False)
 
 
 def _started(standing: Standing, at_s: float | None) -> Standing:
     if at_s is None:
         raise ValueError("an attempt starts at a time")
-    since_s = at_s if standing.in_doubt_since_s is None else standing.in_doubt_since_s
-    return Standing(State.SENDING, standing.fence, standing.attempts + 1, since_s, at_s)
+    since_s, raised = standing.in_doubt_since_s, standing.in_doubt_since_s is None
+    since_s = at_s if since_s is None else since_s
+    return Standing(State.SENDING, standing.fence, standing.attempts + 1, since_s, raised)
 
 
 class Traits(Protocol):

@@ -266,6 +266,9 @@ class LaneDispatch:
             result = await self._provider.send(SendRequest(row.fire.key, row.fire.key, row.fire.to, body))
         except asyncio.CancelledError:
             result = AttemptResult(Outcome.UNKNOWN, detail="the worker stopped before the answer came")
+        except Exception as error:  # noqa: BLE001 - an adapter that breaks its promise proves nothing, and stops nobody
+            _log.exception("adapter_failed", lane=self._lane, key=row.fire.key)
+            result = AttemptResult(Outcome.UNKNOWN, detail=f"the adapter failed: {type(error).__name__}")
         self._window.answered(self._clock.boot_s() - began_s)
         self._tell(row, sending, result)
 

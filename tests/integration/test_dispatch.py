@@ -56,6 +56,8 @@ class Scripted:
         self.requests.append(request)
         if self.hang:
             await asyncio.sleep(60)
+        if request.to == "broken":
+            raise KeyError("an adapter must not raise")
         script = self.answers.get(request.to)
         result = script.pop(0) if script else AttemptResult(Outcome.DONE, 200)
         if result.outcome in (Outcome.DONE, Outcome.UNKNOWN):
@@ -208,6 +210,16 @@ def test_unsent_is_tried_again_and_capped(bench: Bench) -> None:
 
     go(run)
     assert Counter(request.to for request in provider.requests) == {"a": 3, "b": 4}
+
+
+def test_an_adapter_that_raises_stops_nobody(bench: Bench) -> None:
+    bench.intake.write(batch_of([make_fire("s", to="broken"), make_fire("t", to="b")]))
+    provider = Scripted(replace(TRAITS, honours_idempotency=False))
+
+    async def run() -> None:
+        await Run(bench, provider).until(lambda: bench.states() == {"s": "review", "t": "done"})
+
+    go(run)
 
 
 def test_the_same_bytes_go_out_at_every_attempt(bench: Bench) -> None:

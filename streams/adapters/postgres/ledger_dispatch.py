@@ -169,7 +169,7 @@ class PostgresLane:
 def standing_of(row: Sequence[Any]) -> Standing:
     """The standing in a row of `abandoned` or `unresolved`."""
     state, fence, attempts, doubt_s = row[3:7]
-    return Standing(State(state), fence, attempts, doubt_s, None)
+    return Standing(State(state), fence, attempts, doubt_s)
 
 
 def _sorted(rows: Sequence[Claimed]) -> list[Claimed]:
