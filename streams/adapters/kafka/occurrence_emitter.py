@@ -7,7 +7,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Final
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from streams.adapters.codec import encode
 from streams.adapters.kafka.client import producer_config, reason
@@ -19,6 +19,7 @@ from streams.pipeline.names import Names
 
 Headers = list[tuple[str, bytes]]
 _SLICE_S: Final = 0.1
+_CLIENT_LIMIT_BYTES: Final = 4 << 20  # above the topic's own limit, which counts
 _ROOM_S: Final = 0.05
 # What no repetition can mend. Everything else is tried again.
 _REFUSED: Final = frozenset(
@@ -39,7 +40,11 @@ class OccurrenceEmitter:
 
     def __init__(self, bootstrap_servers: str, client_id: str, names: Names, interrupted: Callable[[], bool]) -> None:
         """Does not wait for the broker."""
-        more = {"delivery.report.only.error": True, "queue.buffering.max.messages": 200_000}
+        more = {
+            "delivery.report.only.error": True,
+            "queue.buffering.max.messages": 200_000,
+            "message.max.bytes": _CLIENT_LIMIT_BYTES,
+        }
         self._producer = Producer(producer_config(bootstrap_servers, client_id, **more))
         self._names = names
         self._interrupted = interrupted
@@ -60,6 +65,11 @@ class OccurrenceEmitter:
                 if self._interrupted():
                     raise Interrupted from None
                 self._producer.poll(_ROOM_S)
+            except KafkaException as error:
+                if error.args[0].code() not in _REFUSED:
+                    raise
+                self._failed[partition] = error.args[0]
+                return
 
     def flush(self) -> dict[int, BrokenPromise]:
         """See Emitter. Raises ServiceUnreachable if something was not acknowledged within the producer's time-out."""
