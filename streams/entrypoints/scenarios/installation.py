@@ -39,6 +39,7 @@ class Installation:
         self._clock = clock
         self._say = say
         self.family = Family(folder, self._environment, clock, say)
+        self._once: list[Child] = []
 
     def write_settings(self, regions: Sequence[str], providers: Mapping[str, LaneUse]) -> None:
         """The settings file of this installation."""
@@ -60,7 +61,7 @@ class Installation:
                 'idempotency_header = "Idempotency-Key"',
                 'idempotency_window = "24h"',
                 f"quota = {{rate_per_s = {use.rate_per_s}, burst = {use.burst}}}",
-                "timeout_s = 10",
+                "timeout_s = 4",
             ]
         (self.folder / "townclock.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -69,6 +70,13 @@ class Installation:
         return run_townclock(*arguments, environment=self._environment, folder=self.folder)
 
     def run_once(self, name: str, *arguments: str) -> Child:
-        """Start a process that ends by itself."""
-        spec = Spec(name, arguments, once=True)
-        return Child(spec, self.folder, self._environment, self._clock, self._say)
+        """Start a process that is not restarted. `close` ends it if it has not ended by itself."""
+        child = Child(Spec(name, arguments, once=True), self.folder, self._environment, self._clock, self._say)
+        self._once.append(child)
+        return child
+
+    def close(self) -> None:
+        """Stop every process. Again: nothing."""
+        self.family.stop()
+        while self._once:
+            self._once.pop().stop()

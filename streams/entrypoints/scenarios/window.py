@@ -70,7 +70,6 @@ class WindowRun:
         self._say = say
         self._pause = Event()
         self._closed = False
-        self._sandbox_process: Child | None = None
         self.sandbox: SandboxControl | None = None
         self._dips = [
             (lane, dip)
@@ -107,15 +106,13 @@ class WindowRun:
         for name, lane in self.demo.providers.items():
             terms = {"rate": "rate_per_s", "burst": "burst", "latency": "latency_s", "lost": "lost_answer_share"}
             lanes += ["--lane", f"{name}:" + ",".join(f"{short}={lane[full]}" for short, full in terms.items())]
-        self._sandbox_process = self.installation.run_once(
-            "sandbox", "sandbox", "--port", "0", "--log", str(self.log), *lanes
-        )
+        process = self.installation.run_once("sandbox", "sandbox", "--port", "0", "--log", str(self.log), *lanes)
         deadline_s = self._clock.boot_s() + _START_TIMEOUT_S
-        while self._sandbox_process.exit_status is None and self._clock.boot_s() < deadline_s:
-            if (said := self._sandbox_process.log_tail(1)).startswith('{"port"'):
+        while process.exit_status is None and self._clock.boot_s() < deadline_s:
+            if (said := process.log_tail(1)).startswith('{"port"'):
                 return SandboxControl(int(json.loads(said)["port"]))
             self._pause.wait(_POLL_S / 4)
-        raise ServiceUnreachable(f"the sandbox did not start: {self._sandbox_process.log_tail()}")
+        raise ServiceUnreachable(f"the sandbox did not start: {process.log_tail()}")
 
     def run(self, kill_at_ticks: int | None, promised: int, report: Callable[[int], None]) -> None:
         """To the end. `report` is told how many deliveries the provider has accepted. Raises BrokenPromise if stuck."""
@@ -213,9 +210,7 @@ class WindowRun:
         if self._closed:
             return
         self._closed = True
-        self.installation.family.stop()
-        if self._sandbox_process is not None:
-            self._sandbox_process.stop()
+        self.installation.close()
         try:
             self._watch.close()
         except KafkaException as error:
