@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from threading import Event
+from threading import Event, Thread
 from types import FrameType
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 import structlog
 
@@ -15,6 +15,7 @@ from streams.domain.errors import TownclockError
 T = TypeVar("T")
 _FIRST_WAIT_S: Final = 0.5
 _LONGEST_WAIT_S: Final = 10.0
+_LOOK_S: Final = 0.05
 
 _log = structlog.get_logger()
 
@@ -42,17 +43,40 @@ class Stopping:
 def when_reachable(what: str, call: Callable[[], T], stopping: Stopping) -> T | None:
     """The call's result, tried again with backoff while its error is retriable; None if asked to stop first.
 
-    Raises the errors that are not.
+    Raises the errors that are not. The call runs in a thread, which is left behind where it does not return in time: a
+    library that waits for a connection would not let a signal through.
     """
     wait_s = _FIRST_WAIT_S
     while not stopping:
-        try:
-            return call()
-        except TownclockError as error:
-            if not error.retriable:
-                raise
-            _log.warning("waiting", what=what, problem=str(error), again_in_s=wait_s)
+        attempt = _Attempt(call)
+        attempt.start()
+        while attempt.is_alive():
+            attempt.join(_LOOK_S)
+            if stopping:
+                return None
+        if attempt.error is None:
+            return attempt.results[0]
+        if not (isinstance(attempt.error, TownclockError) and attempt.error.retriable):
+            raise attempt.error
+        _log.warning("waiting", what=what, problem=str(attempt.error), again_in_s=wait_s)
         if stopping.wait(wait_s):
             break
         wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
     return None
+
+
+class _Attempt(Thread, Generic[T]):
+    """One call, its result or its error."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        super().__init__(name="reach", daemon=True)
+        self.results: list[T] = []
+        self.error: Exception | None = None
+        self._call = call
+
+    def run(self) -> None:
+        """See Thread."""
+        try:
+            self.results.append(self._call())
+        except Exception as error:  # noqa: BLE001 - raised again, where it is waited for
+            self.error = error

@@ -181,6 +181,18 @@ def test_a_broken_promise_or_a_missing_cursor_stops_a_partition_alone_and_says_w
     assert worker.text.count("partition_stopped") == 3
 
 
+@pytest.mark.parametrize(
+    "command", [["processor"], ["ticker", "--from", "2027-01-11T00:00Z", "--to", "2027-01-12T00:00Z"]]
+)
+def test_without_a_broker_it_says_so_and_waits(tmp_path: Path, command: list[str]) -> None:
+    config = tmp_path / "townclock.toml"
+    config.write_text('scenario = "trial"\n[kafka]\nbootstrap_servers = "127.0.0.1:1"\n[regions.eu]\n')
+    with Process(tmp_path, config, *command) as worker:
+        wait_for(lambda: "no Kafka broker answers at 127.0.0.1:1" in worker.text, 60, lambda: worker.text)
+        assert worker.process.poll() is None
+        assert worker.terminate(5) == 0, worker.text
+
+
 def test_it_does_not_start_on_topics_that_break_a_promise(broker: EmbeddedBroker, tmp_path: Path) -> None:
     config = tmp_path / "townclock.toml"
     config.write_text(
