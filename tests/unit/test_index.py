@@ -102,3 +102,15 @@ def test_what_it_cannot_keep_it_refuses() -> None:
         index_of(make_schedule(Daily((540,)), zone="Europe/Berlim"))
     with pytest.raises(InvalidInput, match="promise business_date"):
         index_of(make_schedule(Daily((540,)), promise=Promise.BUSINESS_DATE))
+
+
+@pytest.mark.parametrize("overlap", list(Overlap))
+@pytest.mark.parametrize("since", [-1, 0, 1, 59, 60])
+def test_copies_before_the_tick_a_schedule_came_into_force_do_not_exist_for_it(overlap: Overlap, since: int) -> None:
+    """02:30 in Berlin exists at 00:30Z and 01:30Z of 2026-10-25; `since` counts from the first of them."""
+    first, label = parse_tick("2026-10-25T00:30Z"), parse_label("2026-10-25T02:30")
+    index = DictIndex(wheel_bundle())
+    index.put(7, make_schedule(Daily((150,)), policy=Policy(Gap.SKIP, overlap)), first + since)
+    found = [(tick - first, due.copy) for tick in (first, first + 60) for due in index.due(tick) if due.label == label]
+    known = {Overlap.FIRST: [(0, 0)], Overlap.SECOND: [(60, 0)], Overlap.BOTH: [(0, 0), (60, 1)]}
+    assert found == (known[overlap] if since <= 0 else [(60, 0)])
