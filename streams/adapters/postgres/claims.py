@@ -2,6 +2,9 @@
 
 The ring is kept for a second, with a mark per tenant below which nothing claimable was left: dead index entries at
 the head of a tenant's line are so walked once a second at most. An empty claim is asked once more on a fresh ring.
+
+A tenant is in the ring as soon as anything of it is open, though nothing of it may be due. So a claim visits those that
+`due` has just seen something of; and where the tenants are more than one ring holds, an empty ring gives way to the next.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ Mark = tuple[datetime, bytes]
 
 _KEPT_S = 1.0
 _MOST_TENANTS = 500
+_MOST_RINGS = 4  # looked at in one call
 _FEW_TENANTS = 8
 _START: Mark = (datetime(1900, 1, 1, tzinfo=UTC), b"")  # every due time is later
 
@@ -37,6 +41,7 @@ class Ring:
         self._clock = clock or SystemClock()
         self._start = start
         self._tenants: list[str] = []
+        self._promising: list[str] = []
         self._marks: dict[str, Mark] = {}
         self._next = 0
         self._after = ""
@@ -48,17 +53,26 @@ class Ring:
         if refreshed:
             await self._refresh()
         found = await self._due(now_s, most)
-        if not found and not refreshed:
+        for _ in range(_MOST_RINGS):
+            whole = len(self._tenants) < _MOST_TENANTS
+            if found or (refreshed and whole):
+                break
+            if not whole:
+                self._after = self._tenants[-1]
             await self._refresh()
+            refreshed = True
             found = await self._due(now_s, most)
         return found
 
     async def _due(self, now_s: float, most: int) -> int:
         if not self._tenants:
             return 0
-        terms = {"lane": self._lane, "now_s": float(now_s), "most": most, **self._marked(self._tenants)}
+        ahead = self._tenants[self._next :] + self._tenants[: self._next]
+        terms = {"lane": self._lane, "now_s": float(now_s), "most": most, **self._marked(ahead)}
         rows = await self._link.rows(self._sql["due"], terms)
-        return int(rows[0][0])
+        count, tenants = rows[0]
+        self._promising = tenants or []
+        return int(count)
 
     def _marked(self, tenants: Sequence[str]) -> dict[str, Any]:
         marks = [self._marks.get(tenant, _START) for tenant in tenants]
@@ -87,6 +101,7 @@ class Ring:
         else:
             self._next = 0
         self._marks.clear()
+        self._promising = []
         self._refreshed_s = self._clock.boot_s()
 
     async def _wrapped(self, rest: Sequence[str]) -> list[str]:
@@ -99,10 +114,11 @@ class Ring:
         return [row[0] for row in await self._link.rows(self._sql["tenants"], terms)]
 
     async def _claim(self, session: int, now_s: float, want: int) -> list[Row]:
-        count = min(want, len(self._tenants))
+        ahead = self._promising or self._tenants[self._next :] + self._tenants[: self._next]
+        chosen = ahead[:want]
+        count = len(chosen)
         if not count:
             return []
-        chosen = [self._tenants[(self._next + step) % len(self._tenants)] for step in range(count)]
         terms = {
             "lane": self._lane,
             "session": session,
@@ -112,8 +128,9 @@ class Ring:
             **self._marked(chosen),
         }
         rows = await self._link.rows(self._sql["claim"], terms)
-        self._next = (self._next + count) % len(self._tenants)
+        self._promising = []
         self._after = chosen[-1]
+        self._next = (self._tenants.index(self._after) + 1) % len(self._tenants)
         for row in rows:
             key, tenant, next_at = row[1], row[6], row[7]
             self._marks[tenant] = max(self._marks.get(tenant, _START), (next_at, key))

@@ -12,9 +12,10 @@ WITH RECURSIVE found (tenant) AS (
 SELECT tenant FROM found WHERE tenant IS NOT NULL LIMIT %(most)b
 
 -- name: due
--- How many rows a claim could get, up to a number: what is reserved of the budget and not used is lost.
-SELECT count(*) FROM (
-    SELECT 1
+-- How many rows a claim could get, up to a number (what is reserved of the budget and not used is lost), and which
+-- tenants they are of, in the order given.
+WITH promising AS MATERIALIZED (
+    SELECT ring.tenant, ring.after_at, ring.after_key
     FROM unnest(%(tenants)b::text[], %(after_at)b::timestamptz[], %(after_key)b::bytea[])
         AS ring (tenant, after_at, after_key)
     CROSS JOIN LATERAL (
@@ -23,10 +24,25 @@ SELECT count(*) FROM (
             AND (q.next_at, q.key) > (ring.after_at, ring.after_key) AND q.next_at <= to_timestamp(%(now_s)b)
             AND q.state IN ('pending', 'retry')
             AND (q.not_before IS NULL OR q.not_before <= clock_timestamp())
-        ORDER BY q.next_at, q.key LIMIT %(most)b
+        ORDER BY q.next_at, q.key LIMIT 1
     ) x
     LIMIT %(most)b
-) y
+)
+SELECT (
+    SELECT count(*) FROM (
+        SELECT 1
+        FROM promising p
+        CROSS JOIN LATERAL (
+            SELECT 1 FROM queue q
+            WHERE q.lane = %(lane)b AND q.tenant = p.tenant
+                AND (q.next_at, q.key) > (p.after_at, p.after_key) AND q.next_at <= to_timestamp(%(now_s)b)
+                AND q.state IN ('pending', 'retry')
+                AND (q.not_before IS NULL OR q.not_before <= clock_timestamp())
+            ORDER BY q.next_at, q.key LIMIT %(most)b
+        ) x
+        LIMIT %(most)b
+    ) y
+), (SELECT array_agg(tenant) FROM promising)
 
 -- name: claim
 -- Due rows to a session, fair between the tenants given: the first of each, then the second of each, and so on. Each
