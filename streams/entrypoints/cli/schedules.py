@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from streams.domain.change import Change, ChangeKind
     from streams.entrypoints.settings import Settings
 
-_FIRST_LINE: tuple[str | int, ...] = ()
+# One step of a field's path: a name, or an index.
+_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
 @click.group()
@@ -82,8 +84,8 @@ def apply(
         for item in documents
     ]
     answers = submit(settings, changes, wait_s=timeout_s if wait else None)
-    where = {change.change_id: _place(item) for change, item in zip(changes, documents, strict=True)}
-    _tell(ctx, changes, answers, where, as_json)
+    by_change = {change.change_id: item for change, item in zip(changes, documents, strict=True)}
+    _tell(ctx, changes, answers, lambda answer, field: _place(by_change[answer.change_id], field), as_json)
 
 
 @schedules.command()
@@ -149,7 +151,7 @@ def _change(
     who = actor or default_actor()
     changes = [Change(new_id(), kind, schedule_id, None, None, None, None, who) for schedule_id in distinct]
     answers = submit(settings, changes, wait_s=timeout_s if wait else None)
-    _tell(ctx, changes, answers, {}, as_json)
+    _tell(ctx, changes, answers, lambda answer, _: answer.schedule_id, as_json)
 
 
 def _dry_run(ctx: click.Context, settings: Settings, kind: ChangeKind, ids: Sequence[str], as_json: bool) -> None:
@@ -186,15 +188,17 @@ def _with_regions(settings: Settings) -> Settings:
     return settings
 
 
-def _place(item: Accepted) -> str:
-    return f"{item.document.file}:{item.document.line_of(_FIRST_LINE)}: "
+def _place(item: Accepted, field: str) -> str:
+    """FILE:LINE of a field as the registrar names it, `rule.at[0]`."""
+    path = tuple(int(index) if index else name for index, name in _STEP.findall(field))
+    return f"{item.document.file}:{item.document.line_of(path)}"
 
 
 def _tell(
     ctx: click.Context,
     changes: Sequence[Change],
     answers: Sequence[FinalAnswer],
-    where: dict[str, str],
+    place: Callable[[FinalAnswer, str], str],
     as_json: bool,
 ) -> None:
     """Each answer, and exit 1 if one is a refusal; without answers, how many changes were published."""
@@ -215,10 +219,10 @@ def _tell(
         what = "change is" if len(changes) == 1 else "changes are"
         click.echo(f"{len(changes)} {what} published; with --wait it is told what the registrar answers")
     for answer in () if as_json else answers:
-        if not answer.problems:
-            click.echo(f"{answer.schedule_id}: {answer.outcome.value}, revision {answer.revision}")
+        revision = "" if answer.problems else f", revision {answer.revision}"
+        click.echo(f"{answer.schedule_id}: {answer.outcome.value}{revision}")
         for problem in answer.problems:
-            found_value = "" if problem["value"] == "null" else f" ({problem['value']})"
-            text = f"{problem['field']}: {problem['problem']}{found_value}; {problem['fix']}"
-            click.echo(f"{where.get(answer.change_id, '')}{answer.schedule_id}: refused: {text}", err=True)
+            value = "" if problem["value"] == "null" else f" ({problem['value']})"
+            text = f"{problem['field']}: {problem['problem']}{value}; {problem['fix']}"
+            click.echo(f"{place(answer, problem['field'])}: {text}", err=True)
     ctx.exit(1 if refused else 0)
