@@ -3,8 +3,9 @@
 The ring is kept for a second, with a mark per tenant below which nothing claimable was left: dead index entries at
 the head of a tenant's line are so walked once a second at most. An empty claim is asked once more on a fresh ring.
 
-A tenant is in the ring as soon as anything of it is open, though nothing of it may be due. So a claim visits those that
-`due` has just seen something of; and where the tenants are more than one ring holds, an empty ring gives way to the next.
+A tenant is in the ring as soon as anything of it is open, though nothing of it may be due. So a claim visits those
+that `due` has just seen something of; where there are more tenants than a ring holds, an empty one gives way to the
+next.
 """
 
 from __future__ import annotations
