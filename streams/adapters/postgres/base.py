@@ -17,6 +17,26 @@ from streams.domain.errors import BrokenPromise, InvalidInput, ServiceUnreachabl
 _HERE = Path(__file__).resolve().parent
 _NAME = re.compile(r"^-- name: ([a-z_0-9]+)$", re.MULTILINE)
 
+# What a lost connection raises. The last three are of another family: a server that ended a transaction which stood
+# idle or lasted too long, and one that has become a standby.
+LOST = (
+    psycopg.OperationalError,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+    psycopg.errors.TransactionTimeout,
+    psycopg.errors.ReadOnlySqlTransaction,
+)
+
+# Stopped, or cut off, in the middle of a transaction, a process holds its locks no longer than this.
+_IDLE_IN_TRANSACTION = "60s"
+# A server that is gone without a word is noticed within half a minute; the system's own default is two hours.
+_KEEPALIVE: dict[str, Any] = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 25_000,
+}
+
 Connection = psycopg.Connection[tuple[Any, ...]]
 AsyncConnection = psycopg.AsyncConnection[tuple[Any, ...]]
 
@@ -31,10 +51,9 @@ def statements(file: str) -> Mapping[str, LiteralString]:
 
 def connection_options(schema: str, application: str, **settings: str) -> dict[str, Any]:
     """What every connection says: its schema, its name in pg_stat_activity, and any further settings."""
-    options = " ".join(
-        f"-c {name}={value}" for name, value in {"search_path": schema, "timezone": "UTC", **settings}.items()
-    )
-    return {"options": options, "application_name": f"townclock {application}", "connect_timeout": 10}
+    always = {"search_path": schema, "timezone": "UTC", "idle_in_transaction_session_timeout": _IDLE_IN_TRANSACTION}
+    options = " ".join(f"-c {name}={value}" for name, value in {**always, **settings}.items())
+    return {"options": options, "application_name": f"townclock {application}", **_KEEPALIVE}
 
 
 def connect(dsn: str, schema: str, application: str, *, autocommit: bool = True, **settings: str) -> Connection:

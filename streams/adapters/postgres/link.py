@@ -9,7 +9,7 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from streams.adapters.postgres.base import AsyncConnection, connect_async, unreachable
+from streams.adapters.postgres.base import LOST, AsyncConnection, connect_async, unreachable
 
 Row = tuple[Any, ...]
 
@@ -46,7 +46,7 @@ class Link:
                 connection = await self._open()
                 cursor = await connection.execute(statement, parameters, binary=True)
                 return await cursor.fetchall()
-            except psycopg.OperationalError as error:
+            except LOST as error:
                 raise await self._lost(error) from None
 
     async def run(self, statement: LiteralString, parameters: Mapping[str, Any]) -> int:
@@ -55,7 +55,7 @@ class Link:
             try:
                 connection = await self._open()
                 return (await connection.execute(statement, parameters)).rowcount
-            except psycopg.OperationalError as error:
+            except LOST as error:
                 raise await self._lost(error) from None
 
     @asynccontextmanager
@@ -66,7 +66,7 @@ class Link:
                 connection = await self._open()
                 async with connection.transaction():
                     yield connection
-            except psycopg.OperationalError as error:
+            except LOST as error:
                 raise await self._lost(error) from None
 
     async def close(self) -> None:
@@ -81,7 +81,7 @@ class Link:
             self._connection.prepare_threshold = 0
         return self._connection
 
-    async def _lost(self, error: psycopg.OperationalError) -> Exception:
+    async def _lost(self, error: psycopg.Error) -> Exception:
         if not isinstance(error, psycopg.errors.DeadlockDetected):
             await self.close()
         return unreachable(error)

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from streams.adapters.postgres.base import Connection, connect, statements, unreachable
+from streams.adapters.postgres.base import LOST, Connection, connect, statements, unreachable
 from streams.adapters.postgres.link import WORKER_SETTINGS
 from streams.pipeline.outbox import OutboxRecord, OutboxRow
 
@@ -56,7 +56,9 @@ class PostgresOutbox:
             shards = [row[0] for row in taken]
             limits = {"shards": shards, "most": max(1, most // len(shards))}
             found = connection.execute(self._sql["rows"], limits, binary=True).fetchall()
-        except psycopg.OperationalError as error:
+            if not found:  # another relay published them between the two statements
+                connection.execute("ROLLBACK")
+        except LOST as error:
             raise self._lost(error) from None
         return [
             OutboxRow(row_id, OutboxRecord(topic, bytes(key), value, headers, partition))
@@ -70,7 +72,7 @@ class PostgresOutbox:
             if ids:
                 connection.execute(self._sql["delete"], {"ids": list(ids)})
             connection.execute("COMMIT")
-        except psycopg.OperationalError as error:
+        except LOST as error:
             raise self._lost(error) from None
 
     def release(self) -> None:
@@ -78,7 +80,7 @@ class PostgresOutbox:
         try:
             if self._connection is not None:
                 self._connection.execute("ROLLBACK")
-        except psycopg.OperationalError:
+        except LOST:
             self.close()
 
     def wait(self, timeout_s: float) -> None:
@@ -86,7 +88,7 @@ class PostgresOutbox:
         try:
             for _ in self._open().notifies(timeout=timeout_s, stop_after=1):
                 pass
-        except psycopg.OperationalError as error:
+        except LOST as error:
             raise self._lost(error) from None
 
     def close(self) -> None:
@@ -103,6 +105,6 @@ class PostgresOutbox:
                 self._connection.execute(psycopg.sql.SQL("LISTEN {}").format(psycopg.sql.Identifier(channel[0])))
         return self._connection
 
-    def _lost(self, error: psycopg.OperationalError) -> Exception:
+    def _lost(self, error: psycopg.Error) -> Exception:
         self.close()
         return unreachable(error)

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from streams.adapters.postgres.base import Connection, connect, statements, unreachable
+from streams.adapters.postgres.base import LOST, Connection, connect, statements, unreachable
 from streams.adapters.postgres.link import WORKER_SETTINGS
 from streams.adapters.postgres.outbox import insert_outbox
 from streams.domain.errors import TownclockError
@@ -43,7 +43,7 @@ class PostgresRegistry:
             psycopg.errors.SerializationFailure,
         ) as error:
             raise RegistryConflict(f"two registrars wrote at the same time ({error}); trying again") from None
-        except psycopg.OperationalError as error:
+        except LOST as error:
             self.close()
             raise unreachable(error) from None
 
@@ -51,7 +51,7 @@ class PostgresRegistry:
         """How far each partition of one topic is taken in; those never seen are left out."""
         try:
             rows = self._open().execute(self._sql["next_offsets"], {"topic": topic, "topic_id": topic_id}).fetchall()
-        except psycopg.OperationalError as error:
+        except LOST as error:
             self.close()
             raise unreachable(error) from None
         return dict(rows)
@@ -60,7 +60,7 @@ class PostgresRegistry:
         """Forget answers older than seven days; returns how many."""
         try:
             return self._open().execute(self._sql["prune_answers"]).rowcount
-        except psycopg.OperationalError as error:
+        except LOST as error:
             self.close()
             raise unreachable(error) from None
 

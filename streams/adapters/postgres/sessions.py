@@ -9,7 +9,7 @@ import psycopg
 import structlog
 
 from streams.adapters.clock import Clock
-from streams.adapters.postgres.base import Connection, connect, statements
+from streams.adapters.postgres.base import LOST, Connection, connect, statements
 from streams.domain.errors import ServiceUnreachable
 from streams.pipeline.lease import Lease
 
@@ -73,7 +73,7 @@ class LeaseKeeper:
                     _log.error("the lease was lost: what was claimed under it is left to others", session=self._session)
                 before_s = self._clock.boot_s()
                 self._session = self._take()
-        except psycopg.OperationalError as error:
+        except LOST as error:
             self._close()
             raise ServiceUnreachable(f"PostgreSQL can't be reached for the lease: {error}") from None
         self._lease.renewed(self._session, before_s + self._lease_s)
