@@ -21,6 +21,7 @@ MOST_ROWS: Final = 200
 GATHER_S: Final = 0.05
 _FIRST_WAIT_S: Final = 0.2
 _LONGEST_WAIT_S: Final = 5.0
+_SAID_CHARACTERS: Final = 1000
 
 _log = structlog.get_logger()
 
@@ -43,13 +44,18 @@ def told(claimed: Claimed, sending: Standing, result: AttemptResult, decision: D
         n=sending.attempts,
         outcome=result.outcome,
         code=result.code,
-        detail=result.detail,
+        detail=_storable(result.detail),
         state=after.state,
         wait_s=decision.wait_s,
         no_doubt=after.in_doubt_since_s is None,
-        reason=decision.reason,
+        reason=_storable(decision.reason),
     )
     return Told(settled, decision, claimed.fire.to)
+
+
+def _storable(said: str) -> str:
+    """What an adapter says of a foreign answer, as text that any database takes: one bad row would stop its batch."""
+    return said[:_SAID_CHARACTERS].replace("\0", " ").encode("utf-8", "replace").decode()
 
 
 class Outcomes:
@@ -60,6 +66,7 @@ class Outcomes:
         self._ledger = ledger
         self._lane = lane
         self._waiting: list[Told] = []
+        self._turn = asyncio.Lock()  # `run` and `drain` must not both settle, and then both take away, the first rows
         self._some = asyncio.Event()
         self._many = asyncio.Event()
 
@@ -98,16 +105,17 @@ class Outcomes:
 
     async def _settle(self) -> None:
         """Settle the first rows; they leave the buffer only after that."""
-        batch = self._waiting[:MOST_ROWS]
-        await self._act(batch)
-        stale = await self._ledger.settle([outcome.settled for outcome in batch])
-        if stale:
-            _log.info("stale_failures_left_alone", lane=self._lane, rows=stale)
-        del self._waiting[: len(batch)]
-        if len(self._waiting) < MOST_ROWS:
-            self._many.clear()
-        if not self._waiting:
-            self._some.clear()
+        async with self._turn:
+            batch = self._waiting[:MOST_ROWS]
+            await self._act(batch)
+            stale = await self._ledger.settle([outcome.settled for outcome in batch])
+            if stale:
+                _log.info("stale_failures_left_alone", lane=self._lane, rows=stale)
+            del self._waiting[: len(batch)]
+            if len(self._waiting) < MOST_ROWS:
+                self._many.clear()
+            if not self._waiting:
+                self._some.clear()
 
     async def _act(self, batch: list[Told]) -> None:
         """What concerns the whole lane or a destination."""
