@@ -261,6 +261,15 @@ def test_a_shard_is_held_by_one_relay_at_a_time(
         outbox.release()
 
 
+def test_many_large_rows_are_taken_some_at_a_time(installation: Installation, outbox: PostgresOutbox) -> None:
+    outbox_rows(installation, [OutboxRecord("t", b"k", bytes(3 << 20)) for _ in range(4)])
+    for left in (4, 2):
+        rows = outbox.take(100)
+        assert [row.id for row in rows] == [5 - left, 6 - left]
+        outbox.settle([row.id for row in rows])
+    assert outbox.take(100) == []
+
+
 def test_what_the_broker_never_takes_is_an_error_and_the_rest_goes_on(
     installation: Installation, outbox: PostgresOutbox, publisher: KafkaOutboxPublisher
 ) -> None:

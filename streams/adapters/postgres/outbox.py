@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 
 from streams.adapters.postgres.base import LOST, Connection, connect, statements, unreachable
 from streams.adapters.postgres.link import WORKER_SETTINGS
 from streams.pipeline.outbox import OutboxRecord, OutboxRow
+
+# Of one shard in one round, so that many large rows at once don't fill the memory.
+_SHARD_BYTES: Final = 4 << 20
 
 
 def insert_outbox(connection: Connection, records: Sequence[OutboxRecord]) -> None:
@@ -54,7 +57,7 @@ class PostgresOutbox:
                 connection.execute("ROLLBACK")
                 return []
             shards = [row[0] for row in taken]
-            limits = {"shards": shards, "most": max(1, most // len(shards))}
+            limits = {"shards": shards, "most": max(1, most // len(shards)), "most_bytes": _SHARD_BYTES}
             found = connection.execute(self._sql["rows"], limits, binary=True).fetchall()
             if not found:  # another relay published them between the two statements
                 connection.execute("ROLLBACK")

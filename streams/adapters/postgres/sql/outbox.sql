@@ -28,11 +28,15 @@ SELECT shard FROM filled WHERE pg_try_advisory_xact_lock(hashtext('townclock out
 LIMIT %(most)s
 
 -- name: rows
--- The oldest rows of each shard, in the order of ids. Asked after they are locked: what another relay published is gone.
+-- The oldest rows of each shard, in the order of ids: so many, or so many bytes and one row more. Asked after they are
+-- locked: what another relay published is gone.
 SELECT o.id, o.topic, o.partition, o.key, o.value, o.headers
 FROM unnest(%(shards)b::smallint[]) AS s (shard) CROSS JOIN LATERAL (
-    SELECT * FROM outbox WHERE outbox.shard = s.shard ORDER BY outbox.id LIMIT %(most)s
+    SELECT oldest.*, sum(octet_length(coalesce(value, ''))) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING)
+        - octet_length(coalesce(value, '')) AS bytes_before
+    FROM (SELECT * FROM outbox WHERE outbox.shard = s.shard ORDER BY outbox.id LIMIT %(most)s) oldest
 ) o
+WHERE o.bytes_before < %(most_bytes)s
 
 -- name: delete
 DELETE FROM outbox WHERE id = ANY(%(ids)b::bigint[])
