@@ -26,8 +26,8 @@ class Inputs:
         self.began: dict[int, int] = {}
         self.asked_ms: dict[int, int] = {}
 
-    def tick_bounds(self, partition: int) -> tuple[int, int]:
-        return FIRST, END
+    def tick_bounds(self, partitions: Collection[int]) -> dict[int, tuple[int, int]]:
+        return dict.fromkeys(partitions, (FIRST, END))
 
     def tick_offsets_at(self, times_ms: Mapping[int, int]) -> dict[int, int | None]:
         self.asked_ms |= times_ms

@@ -229,8 +229,8 @@ class Engine(Thread):
 
     def _moved(self, cursors: Mapping[int, Cursor | None]) -> None:
         """The round found cursors to be obeyed: their partitions begin again, after the round."""
-        for partition, cursor in cursors.items():
-            _log.warning("cursor_moved", partition=partition, cursor=cursor)
+        offsets = {partition: None if cursor is None else cursor.offset for partition, cursor in cursors.items()}
+        _log.warning("cursors_moved", offsets=offsets)
         self._to_begin |= cursors
 
     def _begin(self) -> None:

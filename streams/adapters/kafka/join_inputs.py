@@ -12,6 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from streams.adapters.codec import Undecodable, decode, unpack_zones
 from streams.adapters.kafka.client import reader_config, reason
+from streams.adapters.kafka.log_ends import LogEnds
 from streams.domain.bundle import ZoneBundle
 from streams.domain.errors import BrokenPromise
 from streams.domain.placement import partition_of
@@ -47,6 +48,7 @@ class JoinInputs:
         self._tick_positions: dict[int, int] = {}
         self._plans = Consumer(reader_config(bootstrap_servers, client_id, names.processor_group))
         self._ticks = Consumer(reader_config(bootstrap_servers, client_id, names.processor_group))
+        self._ends = LogEnds(bootstrap_servers)
         self._reads_tzdata = False
 
     def begin(self, joins: Collection[PartitionJoin], first_tick_offsets: Mapping[int, int]) -> None:
@@ -57,19 +59,27 @@ class JoinInputs:
         plans, ticks = [], []
         if not self._reads_tzdata:
             plans.append(TopicPartition(self._names.tzdata, 0, OFFSET_BEGINNING))
+            self._connect()
         for join in joins:
             partition = join.partition
             self.end(partition)
             plans.append(TopicPartition(self._names.schedules, partition, OFFSET_BEGINNING))
             ticks.append(TopicPartition(self._names.ticks, partition, first_tick_offsets[partition]))
-        for tp in plans:
-            _bounds(self._plans, tp)  # else librdkafka looks for the leaders of new partitions once a second only
         self._reads_tzdata = True
         for join in joins:
             self._joins[join.partition] = join
             self._tick_positions[join.partition] = first_tick_offsets[join.partition]
         self._plans.incremental_assign(plans)
         self._ticks.incremental_assign(ticks)
+
+    def _connect(self) -> None:
+        """Have connections and leaders at hand: by itself librdkafka looks for them once a second only."""
+        for consumer, topic in (
+            (self._plans, self._names.tzdata),
+            (self._plans, self._names.schedules),
+            (self._ticks, self._names.ticks),
+        ):
+            consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=CALL_TIMEOUT_S)
 
     def end(self, partition: int) -> None:
         """Read no more for a partition."""
@@ -125,15 +135,15 @@ class JoinInputs:
 
     # The ends of the logs.
 
-    def tick_bounds(self, partition: int) -> tuple[int, int]:
-        """First offset and end of `ticks[partition]`."""
-        return _bounds(self._ticks, TopicPartition(self._names.ticks, partition))
+    def tick_bounds(self, partitions: Collection[int]) -> dict[int, tuple[int, int]]:
+        """First offset and end of partitions of `ticks`."""
+        return self._ends.bounds(self._names.ticks, partitions)
 
     def end_of(self, topic: str, partition: int) -> int:
-        """The end of `schedules[partition]`, or of `tzdata`, for a reader of committed records."""
+        """The end of `schedules[partition]`, or of `tzdata`."""
         if topic == "tzdata":
-            return _bounds(self._plans, TopicPartition(self._names.tzdata, 0))[1]
-        return _bounds(self._plans, TopicPartition(self._names.schedules, partition))[1]
+            return self._ends.ends(self._names.tzdata, [0])[0]
+        return self._ends.ends(self._names.schedules, [partition])[partition]
 
     def tick_offsets_at(self, times_ms: Mapping[int, int]) -> dict[int, int | None]:
         """The first offset appended at or after a time, by partition; none if there is none."""
@@ -245,14 +255,6 @@ def _raise_first(found: list[TopicPartition]) -> None:
     for item in found:
         if item.error is not None:
             raise KafkaException(item.error)
-
-
-def _bounds(consumer: Consumer, tp: TopicPartition) -> tuple[int, int]:
-    found = consumer.get_watermark_offsets(tp, timeout=CALL_TIMEOUT_S)
-    if found is None:
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
-    low, high = found
-    return int(low), int(high)
 
 
 def _key(message: Message) -> str:

@@ -40,7 +40,7 @@ class JoinStart:
 
         One without a cursor, or with one outside the log, is stopped and says why.
         """
-        bounds = {partition: self._inputs.tick_bounds(partition) for partition in cursors}
+        bounds = self._inputs.tick_bounds(cursors.keys())
         problems = {p: self._problem(p, cursor, bounds[p]) for p, cursor in cursors.items()}
         good = {p: cursor for p, cursor in cursors.items() if cursor is not None and problems[p] is None}
         resets, around = self._minutes(good, bounds)
@@ -122,19 +122,25 @@ class JoinStart:
             return {}
         consumer = Consumer(reader_config(*self._where, self._names.processor_group))
         try:
-            found = {p: self._peek_one(consumer, TopicPartition(self._names.ticks, p, o)) for p, o in offsets.items()}
+            return self._first_of_each(consumer, offsets)
         finally:
             consumer.close()
-        return {partition: tick for partition, tick in found.items() if tick is not None}
 
-    def _peek_one(self, consumer: Consumer, at: TopicPartition) -> Tick | None:
-        consumer.assign([at])
-        message = consumer.poll(CALL_TIMEOUT_S)
-        if message is None:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - librdkafka's name begins so
-        if (error := message.error()) is not None:
-            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-                return None
-            raise KafkaException(error)
-        tick = tick_of(message)
-        return tick if isinstance(tick, Tick) else None
+    def _first_of_each(self, consumer: Consumer, offsets: Mapping[int, int]) -> dict[int, Tick]:
+        consumer.assign([TopicPartition(self._names.ticks, p, offset) for p, offset in offsets.items()])
+        waiting, found = set(offsets), {}
+        while waiting:
+            message = consumer.poll(CALL_TIMEOUT_S)
+            if message is None:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - librdkafka's name begins so
+            error, partition = message.error(), message.partition()
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
+                raise KafkaException(error)
+            if partition not in waiting:
+                continue
+            waiting.discard(partition)
+            consumer.incremental_unassign([TopicPartition(self._names.ticks, partition)])
+            tick = None if error is not None else tick_of(message)
+            if isinstance(tick, Tick):
+                found[partition] = tick
+        return found
