@@ -32,6 +32,9 @@ _FIRST_WAIT_S: Final = 0.2
 _LONGEST_WAIT_S: Final = 5.0
 _FIRST_DATE: Final = date(1990, 1, 1)
 _END_DATE: Final = date(2100, 1, 1)
+_FIRST_S: Final = 631_000_000  # some days before the first date
+_END_S: Final = 253_402_300_800  # the year 10000: beyond it no driver reads a timestamp
+_REASON_CHARACTERS: Final = 1000
 _KEY_BYTES: Final = 32
 _FIRE: Final = b"townclock.occurrence.fire"
 
@@ -118,7 +121,7 @@ class Intake:
                 return _sum([self.take([record]) for record in records])
             batch.arrivals.clear()
             batch.ended.clear()
-            batch.quarantined.append(_quarantined(records[0], str(error)))
+            batch.quarantined = [_quarantined(records[0], str(error))]
             written = self._ledger.write(batch)
         for record in batch.quarantined:
             _log.error(
@@ -202,7 +205,14 @@ class Intake:
         if value.scenario != self._scenario:
             there = "a live installation" if self._scenario is None else f"scenario {self._scenario}"
             return f"it is of {value.scenario or 'a live installation'}; this is {there}"
-        return _bad_key(value) if isinstance(value, Fire) else None
+        return _bad_key(value) or _bad_times(value) if isinstance(value, Fire) else None
+
+
+def _bad_times(fire: Fire) -> str | None:
+    for name, at_s in (("instant", fire.instant * 60), ("due", fire.due_s), ("deliver_by", fire.deliver_by_s)):
+        if at_s is not None and not _FIRST_S <= at_s < _END_S:
+            return f"its {name} is {at_s} s since 1970, which is no time between {_FIRST_DATE.year} and 9999"
+    return None
 
 
 def _bad_key(fire: Fire) -> str | None:
@@ -238,6 +248,7 @@ def _traceparent(record: Record) -> str | None:
 
 
 def _quarantined(record: Record, why: str) -> Quarantined:
+    why = why.replace("\0", "\\0")[:_REASON_CHARACTERS]  # it may quote the record
     return Quarantined(record.partition, record.offset, record.key, record.value, record.headers, why)
 
 

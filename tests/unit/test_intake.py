@@ -150,6 +150,10 @@ def obligation() -> Obligation:
         (make_fire("a", "2100-01-01T00:00"), None, "2100-01-01 is not between"),
         (make_fire("a", key="xyz"), None, "not the hex of a sha256"),
         (make_fire("a", key="abcd"), None, "not the hex of a sha256"),
+        (make_fire("a", due_s=-100_000_000_000), None, "its due is -100000000000 s since 1970"),
+        (make_fire("a", deliver_by_s=300_000_000_000), None, "its deliver_by is 300000000000 s since 1970"),
+        (make_fire("a", instant=-10_000_000), None, "its instant is -600000000 s since 1970"),
+        (make_fire("a", region="e\0u"), None, "region e\\0u"),
         (obligation(), None, "business_date"),
     ],
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from streams.adapters.postgres.base import Connection, connect, statements, unreachable
+from streams.adapters.postgres.base import LOST, Connection, connect, statements, unreachable
 from streams.adapters.postgres.link import WORKER_SETTINGS
 from streams.domain.errors import InvalidInput
 from streams.domain.occurrence import Ended
@@ -34,7 +34,7 @@ class PostgresIntake:
         """See IntakeLedger."""
         try:
             rows = self._open().execute(self._sql["next_offsets"], {"topic": topic, "topic_id": topic_id}).fetchall()
-        except psycopg.OperationalError as error:
+        except LOST as error:
             raise self._lost(error) from None
         return dict(rows)
 
@@ -46,7 +46,7 @@ class PostgresIntake:
             for day in sorted(keys):
                 rows = connection.execute(self._sql["known"], {"date": day, "keys": list(keys[day])}, binary=True)
                 found.update(RowKey(day, key, mode) for key, mode in rows)
-        except psycopg.OperationalError as error:
+        except LOST as error:
             raise self._lost(error) from None
         return found
 
@@ -58,13 +58,15 @@ class PostgresIntake:
             self._make_lanes({(arrival.fire.region, arrival.fire.provider) for arrival in batch.arrivals})
             with connection.transaction():
                 return self._write(connection, batch)
-        except psycopg.OperationalError as error:
-            raise self._lost(error) from None
-        except (psycopg.DataError, psycopg.IntegrityError, OverflowError) as error:
+        except (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded, OverflowError) as error:
+            self._forget()
             raise InvalidInput(f"a record can't be stored: {str(error).splitlines()[0]}") from None
+        except LOST as error:
+            raise self._lost(error) from None
 
     def close(self) -> None:
         """End the connection. Again: nothing."""
+        self._forget()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -120,13 +122,19 @@ class PostgresIntake:
             self._open().execute(self._sql["ensure_month"], {"day": date(*month, 1)})
             self._months.add(month)
 
+    def _forget(self) -> None:
+        """What is known of lanes and months holds for one server: the next may have been restored without them."""
+        self._lanes = {}
+        self._months = set()
+
     def _open(self) -> Connection:
         if self._connection is None or self._connection.closed:
+            self.close()
             self._connection = connect(*self._where, "intake", autocommit=True, **WORKER_SETTINGS)
             self._connection.prepare_threshold = 0
         return self._connection
 
-    def _lost(self, error: psycopg.OperationalError) -> Exception:
+    def _lost(self, error: psycopg.Error) -> Exception:
         self.close()
         return unreachable(error)
 
@@ -184,7 +192,8 @@ def _ended_columns(records: Sequence[Ended]) -> dict[str, list[Any]]:
 
 
 def _quarantine_row(batch: Batch, record: Quarantined) -> dict[str, Any]:
-    headers = [[name, None if value is None else value.hex()] for name, value in record.headers]
+    # jsonb has no NUL; the names are for people, and the bytes of key and value are kept as they are
+    headers = [[name.replace("\0", "\\0"), None if value is None else value.hex()] for name, value in record.headers]
     return {
         "topic": batch.topic,
         "topic_id": batch.topic_id,
