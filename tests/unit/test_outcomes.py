@@ -38,7 +38,7 @@ def outcome(n: int) -> Told:
 
 
 def test_what_is_drained_while_a_batch_is_settled_is_settled_too() -> None:
-    ledger, count = Ledger(), 2 * MOST_ROWS + 50
+    ledger, count = Ledger(), MOST_ROWS + 50
 
     async def run() -> None:
         buffer = Outcomes(ledger, "eu/eu-mail")  # type: ignore[arg-type]
