@@ -74,17 +74,21 @@ class Ticker:
         self._stamp = stamp
         self._now_ms = now_ms
         self._next: dict[int, int] = {}
+        self._has_more = False
 
     def append_missing(self, first: int, through: int) -> int:
         """Append the missing minutes up to `through`, at most a batch; how many ticks, 0 once none is missing.
 
-        A partition that has no tick yet begins with `first`. Raises BrokenPromise if the log belongs to another clock
-        than this ticker's, and, live, if this clock and the broker's differ by half the skew.
+        A partition that has no tick yet begins with `first`, or where the others are if that is earlier. Raises
+        BrokenPromise if the log belongs to another clock than this ticker's, and, live, if this clock and the broker's
+        differ by half the skew, or if the log holds a minute that has not begun.
         """
-        if not self._next:
+        if not self._next or self._is_odd(through):
+            self._next = {}
             self._next = self._read_log(first)
         low = min(self._next.values())
         high = min(through, low + BATCH_MINUTES - 1)
+        self._has_more = high < through
         if high < low:
             return 0
         ends = self._log.watermarks()
@@ -102,6 +106,14 @@ class Ticker:
         self._next = {partition: max(minute, high + 1) for partition, minute in self._next.items()}
         return len(ticks)
 
+    def _is_odd(self, through: int) -> bool:
+        """Live: whether this clock shows neither the minute ticked last nor the next. Then the machine slept, or
+        its clock was set, and that is compared with the broker's before anything new is said.
+        """
+        if self._stamp.scenario is not None or self._has_more:
+            return False
+        return not 0 <= min(self._next.values()) - through <= 1
+
     def _read_log(self, first: int) -> dict[int, int]:
         last = self._log.last_ticks()
         for partition, tick in last.items():
@@ -114,7 +126,24 @@ class Ticker:
                     "use another topic_prefix"
                 )
         self._probe_clock(last)
-        return {partition: first if tick is None else tick.minute + 1 for partition, tick in last.items()}
+        minutes = {partition: tick.minute for partition, tick in last.items() if tick is not None}
+        self._require_begun(minutes)
+        start = min([first, *minutes.values()])
+        return {partition: minutes[partition] + 1 if partition in minutes else start for partition in last}
+
+    def _require_begun(self, minutes: Mapping[int, int]) -> None:
+        """Live: no minute of the log is later than now, by a clock that was just compared with the broker's."""
+        if self._stamp.scenario is not None or not minutes:
+            return
+        now_ms = self._now_ms()
+        partition = max(minutes, key=minutes.__getitem__)
+        if minutes[partition] * _TICK_MS > now_ms + SKEW_MS:
+            raise BrokenPromise(
+                f"ticks[{partition}] already holds minute {format_tick(minutes[partition])}, and it is "
+                f"{format_tick(now_ms // _TICK_MS)}: it was written under a clock that was ahead, and each minute is "
+                "ticked once. Start the ticker again when that one has come; if that is too long, make a new "
+                "installation, with another topic_prefix and another postgres.schema"
+            )
 
     def _probe_clock(self, last: Mapping[int, Tick | None]) -> None:
         """Live: learn the broker's time before anything new is said, by repeating a tick that will be dropped."""

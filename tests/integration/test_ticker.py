@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
+from confluent_kafka.admin import NewPartitions
 
 from streams.adapters import codec
 from streams.adapters.embedded.broker import EmbeddedBroker
+from streams.adapters.kafka import topics
 from streams.adapters.kafka.tick_log import KafkaTickLog
-from streams.domain.errors import ServiceUnreachable
+from streams.domain.errors import BrokenPromise, ServiceUnreachable
 from streams.domain.minutes import format_tick, parse_tick
 from streams.domain.tick import Tick
 from streams.pipeline.tick import Stamp, Ticker
@@ -127,3 +129,32 @@ def test_the_log_tells_last_ticks_and_ends(broker: EmbeddedBroker, topic_prefix:
     times = log.append(written)
     assert before_ms <= times.earliest_ms <= times.latest_ms <= time.time() * 1000 + 1_000
     assert log.last_ticks() == {p: here.tick(START + 2, p) for p in range(partitions)}
+
+
+def refusal(log: KafkaTickLog) -> str | None:
+    try:
+        log.watermarks()
+    except BrokenPromise as error:
+        return str(error)
+    except ServiceUnreachable:
+        pass  # the broker is between the two
+    return None
+
+
+def test_no_tick_speaks_of_schedules_that_got_more_partitions_while_it_ran(
+    broker: EmbeddedBroker, topic_prefix: str
+) -> None:
+    here = Installation(broker.bootstrap_servers, topic_prefix)
+    log = KafkaTickLog(here.servers, here.names, 2, lambda: False)
+    assert refusal(log) is None
+    here.admin.create_partitions([NewPartitions(here.names.schedules, 3)])[here.names.schedules].result(30)
+    assert "now has 3 partitions, not 2" in wait_for(lambda: refusal(log), 30)
+
+
+def test_no_tick_takes_schedules_made_anew_for_the_old_ones(broker: EmbeddedBroker, topic_prefix: str) -> None:
+    here = Installation(broker.bootstrap_servers, topic_prefix)
+    log = KafkaTickLog(here.servers, here.names, 2, lambda: False)
+    assert refusal(log) is None
+    here.admin.delete_topics([here.names.schedules])[here.names.schedules].result(30)
+    topics.create(here.names, ("eu", "us"), here.servers, partitions=2, replication=1)
+    assert "created again" in wait_for(lambda: refusal(log), 30)

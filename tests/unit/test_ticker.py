@@ -87,13 +87,61 @@ def test_watermarks_are_read_after_every_minute_of_their_batch_began() -> None:
         assert ends[tick.watermark] >= tick.minute * MS
 
 
-def test_a_clock_that_goes_back_appends_nothing_new() -> None:
+def test_a_clock_that_goes_back_a_little_appends_nothing_new() -> None:
+    log = Log()
+    ticker = log.ticker()
+    tick_live(ticker, log.clock)
+    log.now_ms -= 1_000
+    assert tick_live(ticker, log.clock) == pytest.approx(1)
+    log.now_ms += 1_500
+    assert tick_live(ticker, log.clock) > 0
+    assert set(log.minutes()) == {MINUTE}
+
+
+@pytest.mark.parametrize(
+    ("broker_too", "said"), [(True, "already holds minute"), (False, "180000 ms behind the broker")]
+)
+def test_a_clock_set_back_is_told_and_not_waited_for_in_silence(broker_too: bool, said: str) -> None:
     log = Log()
     ticker = log.ticker()
     tick_live(ticker, log.clock)
     log.now_ms -= 3 * MS
-    assert tick_live(ticker, log.clock) > 0
-    assert log.minutes() == [MINUTE]
+    log.broker_ahead_ms = 0 if broker_too else 3 * MS
+    for each in (ticker, log.ticker()):
+        with pytest.raises(BrokenPromise, match=said):
+            tick_live(each, log.clock)
+    assert set(log.minutes()) == {MINUTE}
+    log.now_ms += 4 * MS
+    log.broker_ahead_ms = 0
+    while tick_live(ticker, log.clock) == 0:
+        pass
+    assert sorted(set(log.minutes())) == [MINUTE, MINUTE + 1]
+
+
+def test_a_clock_set_forward_while_it_runs_is_found_before_a_future_minute_is_appended() -> None:
+    log = Log()
+    ticker = log.ticker()
+    tick_live(ticker, log.clock)
+    log.now_ms += 10 * MS
+    log.broker_ahead_ms = -10 * MS
+    with pytest.raises(BrokenPromise, match="600000 ms ahead of"):
+        tick_live(ticker, log.clock)
+    assert set(log.minutes()) == {MINUTE}
+
+
+def test_a_partition_that_got_no_first_tick_begins_where_the_others_did() -> None:
+    """The very first append failed halfway, and was tried again minutes later."""
+    log = Log()
+    log.fail_after = 1
+    with pytest.raises(ServiceUnreachable):
+        tick_live(log.ticker(), log.clock)
+    assert (log.minutes(0), log.minutes(1)) == ([MINUTE], [])
+    log.now_ms += 3 * MS
+    ticker = log.ticker()
+    while tick_live(ticker, log.clock) == 0:
+        pass
+    for partition in log.ticks:
+        assert sorted(set(log.minutes(partition))) == [MINUTE + n for n in range(4)]
 
 
 @pytest.mark.parametrize("fail_after", [0, 1, 2, 3])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import (
     TIMESTAMP_LOG_APPEND_TIME,
@@ -13,6 +13,7 @@ from confluent_kafka import (
     KafkaException,
     Message,
     Producer,
+    TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import OffsetSpec
@@ -46,9 +47,11 @@ class KafkaTickLog:
         self._reader = reader_config(bootstrap_servers, "ticker", names.processor_group)
         # Not compressed: the client inside Faust, whose host listens to ticks, reads no lz4.
         more = {"message.timeout.ms": _MESSAGE_TIMEOUT_MS, "compression.type": "none"}
-        self._producer = Producer(producer_config(bootstrap_servers, "ticker", **more))
+        self._producer_config = producer_config(bootstrap_servers, "ticker", **more)
+        self._producer = Producer(self._producer_config)
+        self._schedules_id: str | None = None
         self._times: list[int] = []
-        self._failed: KafkaError | None = None
+        self._failed: list[KafkaError] = []
         self._untimed = False
 
     def last_ticks(self) -> dict[int, Tick | None]:
@@ -102,14 +105,18 @@ class KafkaTickLog:
         return int(found[0]), int(found[1])
 
     def watermarks(self) -> Watermarks:
-        """See TickLog. One request for all of them."""
+        """See TickLog. Raises BrokenPromise if `schedules` is not what it was: its offsets would mean other things."""
         wanted = {TopicPartition(self._names.schedules, p): OffsetSpec.latest() for p in self._partitions}
         wanted[TopicPartition(self._names.tzdata, 0)] = OffsetSpec.latest()
         try:
             futures = self._admin.list_offsets(
                 wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_CALL_TIMEOUT_S
             )
+            described = self._admin.describe_topics(
+                TopicCollection([self._names.schedules]), request_timeout=_CALL_TIMEOUT_S
+            )
             found = {(tp.topic, tp.partition): int(future.result().offset) for tp, future in futures.items()}
+            self._require_same(described[self._names.schedules].result())
         except KafkaException as error:
             # An admin client keeps the leaders' epochs it knows: after a broker's restart it would be refused for ever.
             self._admin = admin(self._bootstrap_servers)
@@ -117,9 +124,23 @@ class KafkaTickLog:
         schedules = {partition: found[self._names.schedules, partition] for partition in self._partitions}
         return Watermarks(schedules, found[self._names.tzdata, 0])
 
+    def _require_same(self, schedules: Any) -> None:
+        found_id, count = str(schedules.topic_id), len(schedules.partitions)
+        self._schedules_id = self._schedules_id or found_id
+        if found_id != self._schedules_id:
+            raise BrokenPromise(
+                f"{self._names.schedules} was deleted and created again while the ticker ran: no tick is written that "
+                "would take its offsets for the old topic's; see townclock topics check"
+            )
+        if count != len(self._partitions):
+            raise BrokenPromise(
+                f"{self._names.schedules} now has {count} partitions, not {len(self._partitions)}: keys would be "
+                "misplaced, so no tick is written; see townclock topics check"
+            )
+
     def append(self, ticks: Sequence[Tick]) -> AppendTimes:
         """See TickLog."""
-        self._times, self._failed, self._untimed = [], None, False
+        self._times, self._failed, self._untimed = [], [], False
         for tick in ticks:
             value = encode(tick)
             while True:
@@ -132,18 +153,29 @@ class KafkaTickLog:
                     if self._interrupted():
                         raise Interrupted from None
                     self._producer.poll(_SLICE_S)
+                except KafkaException as error:
+                    self._renew_producer()
+                    raise _unreachable("take ticks", error) from None
         while self._producer.flush(_SLICE_S):
             if self._interrupted():
                 raise Interrupted
-        if self._failed is not None:
-            raise _unreachable("take ticks", KafkaException(self._failed))
+        if self._failed:
+            if any(error.fatal() for error in self._failed):
+                self._renew_producer()
+            raise _unreachable("take ticks", KafkaException(self._failed[-1]))
         if self._untimed:
             raise BrokenPromise("ticks does not stamp records with LogAppendTime; see townclock topics check")
         return AppendTimes(min(self._times), max(self._times))
 
+    def _renew_producer(self) -> None:
+        """After an error that a producer does not recover from. What of its ticks arrived is read from the log."""
+        self._producer.purge()
+        self._producer.flush(_SLICE_S)
+        self._producer = Producer(self._producer_config)
+
     def _acknowledged(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._failed = error
+            self._failed.append(error)
             return
         kind, at_ms = message.timestamp()
         self._untimed |= kind != TIMESTAMP_LOG_APPEND_TIME
