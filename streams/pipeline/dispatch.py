@@ -39,6 +39,7 @@ _MOST_AT_ONCE: Final = 64
 _FIRST_WAIT_S: Final = 0.2
 _LONGEST_WAIT_S: Final = 5.0
 _US: Final = 1_000_000
+_WINDOW_OVER: Final = "an attempt is in doubt, and the idempotency window is over"
 
 _log = structlog.get_logger()
 
@@ -104,10 +105,12 @@ class LaneDispatch:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`. Then what is claimed goes back, and what is in flight has `grace_s` to end."""
-        settling = asyncio.create_task(self._outcomes.run())
+        settling, waking = asyncio.create_task(self._outcomes.run()), asyncio.create_task(self._wake_at(stop))
         failing_s = 0.0
         try:
             while not stop.is_set():
+                if settling.done():
+                    await settling  # a mistake of ours: raised here, or sends would go on and none be settled
                 try:
                     wait_s = await self._turn()
                     failing_s = 0.0
@@ -121,7 +124,8 @@ class LaneDispatch:
             await self._finish()
         finally:
             settling.cancel()
-            await asyncio.gather(settling, return_exceptions=True)
+            waking.cancel()
+            await asyncio.gather(settling, waking, return_exceptions=True)
             for task in self._in_flight:
                 task.cancel()
 
@@ -141,6 +145,8 @@ class LaneDispatch:
         room = self._window.size - len(self._in_flight)
         if room <= 0:
             return _QUANTUM_S
+        if not self._covered(session):
+            return _IDLE_S
         wait_s = await self._provide(session)
         if not self._ready:
             return wait_s
@@ -227,37 +233,39 @@ class LaneDispatch:
 
     async def _start(self, session: int, rows: Sequence[Claimed]) -> None:
         traits, now_s = self._provider.traits, self._clock.now_s()
-        if not self._covered(session):
-            self._ready.extendleft(reversed(rows))
-            await self._pause(_IDLE_S)
-            return
         starts, late = [], []
         for row in rows:
-            if may_send(row.standing, traits, now_s):
+            if may_send(row.standing, traits, now_s + MARGIN_S):
                 starts.append((row, self._provider.render(row.fire) if row.body is None else row.body))
             else:
-                late.append((row, "an attempt is in doubt, and the idempotency window is over"))
+                late.append((row, _WINDOW_OVER))
         if late:
             await self._ledger.withhold(session, late)
         if not starts:
             return
+        asked_s = self._clock.boot_s()
         try:
             begun = await self._ledger.begin(session, starts)
         except ServiceUnreachable:
             for row, _ in starts:
                 self._unsent(row, now_s, "its start may not have been recorded, so it was not sent")
             raise
-        covered = self._covered(session)
+        covered, took_s, count = self._covered(session), self._clock.boot_s() - asked_s, 0
         for row, body in starts:
             at_s = begun.get(row.row)
             if at_s is None:
                 _log.info("stale_claim", lane=self._lane, key=row.fire.key)
             elif not covered:
                 self._unsent(row, at_s, "the lease would not have covered it, so it was not sent")
+            elif not may_send(row.standing, traits, at_s + took_s + MARGIN_S):
+                # by the ledger's own clock, on which the doubt began: by that it is now `at_s + took_s` at the latest
+                self._unsent(row, at_s, _WINDOW_OVER, Event.RECALLED)
             else:
+                count += 1
                 task = asyncio.create_task(self._attempt(row, body, at_s))
                 self._in_flight.add(task)
                 task.add_done_callback(self._in_flight.discard)
+        self._pacer.begun(self._now_us(), count)
 
     async def _attempt(self, row: Claimed, body: bytes, at_s: float) -> None:
         sending = step(row.standing, Event.STARTED, at_s)
@@ -281,11 +289,11 @@ class LaneDispatch:
             self._pacer.drop()
         self._outcomes.add(told(row, sending, result, decision))
 
-    def _unsent(self, row: Claimed, at_s: float, why: str) -> None:
+    def _unsent(self, row: Claimed, at_s: float, why: str, then: Event = Event.REFUSED) -> None:
         """An attempt that was recorded, or may have been, and was not made."""
         sending = step(row.standing, Event.STARTED, at_s)
         result = AttemptResult(Outcome.UNSENT, detail=why)
-        self._outcomes.add(told(row, sending, result, Decision((Event.REFUSED,), reason=why)))
+        self._outcomes.add(told(row, sending, result, Decision((then,), reason=why)))
 
     def _covered(self, session: int) -> bool:
         return self._lease.covers(session, self._clock.boot_s(), self._provider.traits.timeout_s + MARGIN_S)
@@ -317,7 +325,7 @@ class LaneDispatch:
     async def _pause(self, wait_s: float) -> None:
         """Wait, but for pacing not longer than until somebody says that rows may be due."""
         if self._ready:
-            await asyncio.sleep(wait_s)
+            await asyncio.sleep(min(wait_s, _IDLE_S))
             return
         try:
             async with asyncio.timeout(wait_s):
@@ -326,6 +334,10 @@ class LaneDispatch:
             return
         self._woken.clear()
         self._fresh = True
+
+    async def _wake_at(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._woken.set()
 
     def _now_us(self) -> int:
         return int(self._clock.boot_s() * _US)

@@ -19,11 +19,16 @@ def leave_room(rate_per_s: float, burst: int) -> Gcra:
 
 
 class Pacer:
-    """Reservations in the order of their slots, on the worker's own boot clock."""
+    """Reservations in the order of their slots, on the worker's own boot clock.
+
+    A slot is spent before its start is recorded, and the send begins after that. Where recording stalls, sends begin
+    late, and those of the next slots must keep the distance from *them*: so what has really begun is metered as well.
+    """
 
     def __init__(self, gcra: Gcra) -> None:
         self.gcra = gcra
         self._held: deque[Reservation] = deque()
+        self._begun_us = 0  # GCRA's number over what has really begun
 
     def add(self, grant: Grant, now_us: int) -> None:
         """Take a grant that arrived at `now_us`: by then the database's clock had moved on, so slots come late here,
@@ -49,7 +54,7 @@ class Pacer:
 
     def spend(self, now_us: int, most: int) -> int:
         """How many sends may start now."""
-        started = 0
+        started, most = 0, min(most, -self._early_us(now_us) // self.gcra.interval_us)
         while self._held and started < most:
             wait_us, left = self.gcra.spend(self._held[0], now_us)
             if wait_us is None:
@@ -61,14 +66,22 @@ class Pacer:
             started += 1
         return started
 
+    def begun(self, now_us: int, count: int) -> None:
+        """So many sends begin now: when they were spent, or later."""
+        self._begun_us = max(now_us, self._begun_us) + count * self.gcra.interval_us
+
     def wait_us(self, now_us: int) -> int | None:
         """Until the next slot may be spent; none where nothing is reserved."""
         while self._held:
             wait_us, _ = self.gcra.spend(self._held[0], now_us)
             if wait_us is not None:
-                return wait_us
+                return max(wait_us, self._early_us(now_us) + self.gcra.interval_us)
             self._held.popleft()
         return None
+
+    def _early_us(self, now_us: int) -> int:
+        """By how much what has begun is ahead of the burst; below 0: room for as much more."""
+        return max(now_us, self._begun_us) - self.gcra.burst_us - now_us
 
 
 class Window:
