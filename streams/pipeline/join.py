@@ -197,14 +197,15 @@ class PartitionJoin:
         elif tick.schedules_topic_id != terms.schedules_topic_id:
             found = (
                 f"it speaks of topic {tick.schedules_topic_id}, but schedules is {terms.schedules_topic_id}: the topic "
-                "was deleted and created again, so its offsets mean nothing; see townclock topics repair"
+                "was deleted and created again, so these ticks mean nothing to it; begin anew under another "
+                "topic_prefix and apply the schedules there"
             )
         elif tick.partition_count != terms.partition_count:
             found = (
                 f"it counts {tick.partition_count} partitions, but schedules has {terms.partition_count}: keys would "
-                "be misplaced; see townclock topics repair"
+                "be misplaced; begin anew under another topic_prefix and apply the schedules there"
             )
         elif tick.partition != self.partition:
-            found = f"it was meant for partition {tick.partition}; see townclock topics repair"
+            found = f"it was meant for partition {tick.partition}; only townclock ticker may write ticks"
         if found is not None:
             raise BrokenPromise(f"tick {format_tick(tick.minute)}: {found}")

@@ -268,7 +268,7 @@ class Engine(Thread):
                     join.stop(
                         BrokenPromise(
                             f"ticks[{partition}]: a tick's watermark {offset} is beyond the end {end} of {topic}: the "
-                            "log has lost records it had; see townclock topics repair"
+                            "log has lost records it had; restore them, or begin anew under another topic_prefix"
                         )
                     )
         return starving

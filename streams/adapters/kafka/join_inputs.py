@@ -181,7 +181,7 @@ class JoinInputs:
             if home != join.partition:
                 raise Undecodable(f"schedule {schedule_id} belongs to partition {home}: it was not placed by murmur2")
         except Undecodable as problem:
-            join.add_invalid_plan(offset, f"{problem}; schedules has one writer: see townclock topics repair")
+            join.add_invalid_plan(offset, f"{problem}; only townclock relay may write schedules")
             return
         join.add_plan(offset, message.timestamp()[1], schedule_id, plan)
 
@@ -223,10 +223,10 @@ def tick_of(message: Message) -> Tick | BrokenPromise:
     try:
         value = decode(message.value())
     except Undecodable as problem:
-        return BrokenPromise(f"{problem}; only tickers write ticks: see townclock topics repair")
+        return BrokenPromise(f"{problem}; only townclock ticker may write ticks")
     if isinstance(value, Tick):
         return value
-    return BrokenPromise(f"a {type(value).__name__} where a tick was expected: see townclock topics repair")
+    return BrokenPromise(f"a {type(value).__name__}; only townclock ticker may write ticks")
 
 
 def _bundle(record: TzBundle) -> ZoneBundle:
@@ -243,8 +243,8 @@ def _pass_or_stop(error: KafkaError, where: str, stop: Callable[[BrokenPromise],
     if error.code() in _OUT_OF_LOG:
         stop(
             BrokenPromise(
-                f"{where}: the offset to read from is no longer in the log ({reason(error)}); set a cursor that is: "
-                "kafka-consumer-groups --reset-offsets, or townclock replay ticks"
+                f"{where}: the offset to read from is no longer in the log ({reason(error)}); set a cursor that is, "
+                "with kafka-consumer-groups --reset-offsets"
             )
         )
     elif error.code() in _GONE:
