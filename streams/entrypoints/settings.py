@@ -16,6 +16,7 @@ from streams.domain.errors import InvalidInput
 DEFAULT_FILE = "townclock.toml"
 LOCAL_FOLDER = ".townclock/up"
 _DURATION = re.compile(r"(\d+)(s|m|h|d)")
+_MOST = 1_000_000  # of a quota's rate and burst: see domain/budget.py
 _UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -125,8 +126,9 @@ def _provider(source: str, name: str, raw: object, env: Mapping[str, str]) -> Pr
     if not isinstance(quota, dict) or set(quota) - {"rate_per_s", "burst"}:
         raise InvalidInput(f"{where}.quota: write {{rate_per_s = 120, burst = 12}}")
     rate, burst = quota.get("rate_per_s", 100), quota.get("burst", 10)
-    if not isinstance(rate, int | float) or not isinstance(burst, int) or rate <= 0 or burst < 1:
-        raise InvalidInput(f"{where}.quota: {quota!r}; rate_per_s is a number above 0 and burst a whole number from 1")
+    if not _is_quota(rate, burst):
+        allowed = f"rate_per_s is a number from 0.000001 to {_MOST:,} and burst a whole number from 1 to {_MOST:,}"
+        raise InvalidInput(f"{where}.quota: {quota!r}; {allowed}")
     if (secret_env := options.pop("secret_env", None)) is not None:
         options["secret"] = env.get(str(secret_env))
         if options["secret"] is None:
@@ -140,6 +142,13 @@ def _provider(source: str, name: str, raw: object, env: Mapping[str, str]) -> Pr
         if key in options:
             options[f"{key}_s"] = duration_s(f"{where}.{key}", options.pop(key))
     return ProviderSettings(name=name, adapter=adapter, rate_per_s=float(rate), burst=burst, options=options)
+
+
+def _is_quota(rate: object, burst: object) -> bool:
+    if isinstance(rate, bool) or isinstance(burst, bool):
+        return False
+    good_rate = isinstance(rate, int | float) and 1e-6 <= rate <= _MOST
+    return good_rate and isinstance(burst, int) and 1 <= burst <= _MOST
 
 
 def duration_s(where: str, value: object) -> int:

@@ -97,7 +97,23 @@ def test_the_settings_of_up_are_found_from_its_folder(tmp_path: Path, monkeypatc
         ("[kaffka]\n", "kaffka: there is no such setting; did you mean kafka?"),
         ("[providers.a]\nurl = 1", "providers.a: a provider is a table with at least adapter"),
         ('[providers.a]\nadapter = "http"\nquota = 3', "providers.a.quota: write {rate_per_s = 120, burst = 12}"),
-        ('[providers.a]\nadapter = "http"\nquota = {rate_per_s = 0}', "rate_per_s is a number above 0"),
+        *(
+            (
+                f'[providers.a]\nadapter = "http"\nquota = {{{quota}}}',
+                "rate_per_s is a number from 0.000001 to 1,000,000",
+            )
+            for quota in (
+                "rate_per_s = 0",
+                "rate_per_s = nan",
+                "rate_per_s = inf",
+                "rate_per_s = 2e6",
+                "rate_per_s = true",
+            )
+        ),
+        (
+            '[providers.a]\nadapter = "http"\nquota = {burst = 3_000_000_000}',
+            "burst a whole number from 1 to 1,000,000",
+        ),
         ('[providers.a]\nadapter = "http"\nsecret_env = "NOPE"', "the environment has no NOPE"),
         ('[providers.a]\nadapter = "http"\nsecret_file = "/no/such"', "/no/such can't be read"),
         ('[slo]\nmax_age = "soon"', "slo.max_age: 'soon' is not a duration; write 90s, 15m, 6h or 2d"),

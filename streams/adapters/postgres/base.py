@@ -83,6 +83,25 @@ def unreachable(error: psycopg.Error) -> ServiceUnreachable:
     )
 
 
+def refusal(error: Exception) -> BrokenPromise | None:
+    """The error that a server's refusal becomes where the installation is to be mended; none for mistakes of ours."""
+    if isinstance(
+        error, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedFunction | psycopg.errors.UndefinedColumn
+    ):
+        return BrokenPromise(
+            f"PostgreSQL: {_first_line(error)}; run: townclock db migrate, with the right postgres.schema"
+        )
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return BrokenPromise(f"PostgreSQL: {_first_line(error)}; grant it to the user of postgres.dsn, or use another")
+    if isinstance(
+        error, psycopg.errors.DuplicateTable | psycopg.errors.DuplicateObject | psycopg.errors.DuplicateFunction
+    ):
+        return BrokenPromise(
+            f"PostgreSQL: {_first_line(error)}; the schema holds tables of others: set postgres.schema"
+        )
+    return None
+
+
 def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 

@@ -9,7 +9,7 @@ import psycopg
 import structlog
 
 from streams.adapters.clock import Clock
-from streams.adapters.postgres.base import LOST, Connection, connect, statements
+from streams.adapters.postgres.base import Connection, connect, statements
 from streams.domain.errors import ServiceUnreachable
 from streams.pipeline.lease import Lease
 
@@ -73,7 +73,8 @@ class LeaseKeeper:
                     _log.error("the lease was lost: what was claimed under it is left to others", session=self._session)
                 before_s = self._clock.boot_s()
                 self._session = self._take()
-        except LOST as error:
+        except psycopg.Error as error:
+            # whatever it is: without this thread the worker would have no lease for ever, and say nothing
             self._close()
             raise ServiceUnreachable(f"PostgreSQL can't be reached for the lease: {error}") from None
         self._lease.renewed(self._session, before_s + self._lease_s)

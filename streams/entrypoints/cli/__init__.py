@@ -85,7 +85,25 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(error.exit_code)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
+    except UnicodeEncodeError as error:
+        click.echo(f"{error.object!a} can't be written in {error.encoding}", err=True)
+        sys.exit(2)
     except BrokenPipeError:
         # the reader of our output (head, less) has gone; that is no error of ours
         sys.stderr.close()
         sys.exit(0)
+    except Exception as error:
+        refused = _refused_by_database(error)
+        if refused is None:
+            raise
+        click.echo(str(refused), err=True)
+        sys.exit(refused.exit_code)
+
+
+def _refused_by_database(error: Exception) -> TownclockError | None:
+    """What a person can act on in an error of psycopg, if it is one; without loading psycopg for it."""
+    if "psycopg" not in sys.modules:
+        return None
+    from streams.adapters.postgres.base import refusal
+
+    return refusal(error)

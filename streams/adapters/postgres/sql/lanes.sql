@@ -4,10 +4,17 @@
 SELECT id FROM lane WHERE region = %(region)s AND provider = %(provider)s
 
 -- name: set_quota
-INSERT INTO lane (region, provider, rate_per_s, burst)
-VALUES (%(region)s, %(provider)s, %(rate_per_s)s, %(burst)s)
-ON CONFLICT (region, provider) DO UPDATE SET rate_per_s = excluded.rate_per_s, burst = excluded.burst
-RETURNING id
+-- Updated first: an insert that meets the row which is there would use up one of 32,767 lane numbers at every start.
+WITH known AS (
+    UPDATE lane SET rate_per_s = %(rate_per_s)s, burst = %(burst)s
+    WHERE region = %(region)s AND provider = %(provider)s RETURNING id
+), made AS (
+    INSERT INTO lane (region, provider, rate_per_s, burst)
+    SELECT %(region)s, %(provider)s, %(rate_per_s)s, %(burst)s WHERE NOT EXISTS (SELECT FROM known)
+    ON CONFLICT (region, provider) DO UPDATE SET rate_per_s = excluded.rate_per_s, burst = excluded.burst
+    RETURNING id
+)
+SELECT id FROM known UNION ALL SELECT id FROM made
 
 -- name: reserve
 SELECT granted, tat_us, wait_us, now_us, held_reason
