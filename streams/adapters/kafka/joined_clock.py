@@ -20,6 +20,7 @@ from streams.pipeline.names import Names
 _LOOK_S: Final = 0.25
 _LONGEST_LOOK_S: Final = 2.0
 _ASK_S: Final = 5.0
+_JOIN_S: Final = 0.5
 
 _log = structlog.get_logger()
 
@@ -51,10 +52,11 @@ class JoinedClock:
             return (self._minute + 1) * 60.0 + self._clock.boot_s() - self._seen_s
 
     def stop(self) -> None:
-        """End the thread and its client."""
+        """End the thread and its client; a thread that waits for a broker that is away ends with the process."""
         self._stop.set()
-        self._thread.join()
-        self._consumer.close()
+        self._thread.join(_JOIN_S)
+        if not self._thread.is_alive():
+            self._consumer.close()
 
     def _watch(self) -> None:
         wait_s = _LOOK_S
