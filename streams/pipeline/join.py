@@ -99,7 +99,13 @@ class PartitionJoin:
         self.plans_position = offset + 1
 
     def add_tick(self, offset: int, tick: Tick | BrokenPromise) -> None:
-        """The next record of `ticks`; an error stands for one that can't be read."""
+        """The next record of `ticks`; an error stands for one that can't be read.
+
+        One that breaks a promise before the cursor stopped the partition once, and a person set the cursor behind it:
+        it does not stop those who warm up over it.
+        """
+        if offset < self._cursor.offset and (isinstance(tick, BrokenPromise) or self._misfit(tick) is not None):
+            return
         self._ticks.append((offset, tick))
 
     def starving_for(self) -> tuple[str, int] | None:
@@ -143,7 +149,8 @@ class PartitionJoin:
 
     def _take(self, offset: int, tick: Tick, done: Done) -> None:
         """One minute of a tick: its own, or one missing before it. A minute that was handled already is dropped."""
-        self._require(tick)
+        if (misfit := self._misfit(tick)) is not None:
+            raise BrokenPromise(f"tick {format_tick(tick.minute)}: {misfit}")
         emitted = self._is_emitted(offset, tick)
         if self._minute is None and emitted and self._cursor.minute is not None:
             self._minute = self._cursor.minute  # the ticks before the cursor are gone from the log
@@ -187,25 +194,23 @@ class PartitionJoin:
             raise BrokenPromise(f"tzdata {bundle.version} follows {self._joiner[0].version}: not in this release")
         return self._joiner[1]
 
-    def _require(self, tick: Tick) -> None:
-        """A tick that speaks of another installation, clock or topic than ours is not joined."""
+    def _misfit(self, tick: Tick) -> str | None:
+        """Why a tick is not joined: it speaks of another installation, clock or topic than ours."""
         terms = self._terms
-        found = None
         if tick.scenario != terms.scenario:
             theirs, ours = (f"scenario {name}" if name else "a live clock" for name in (tick.scenario, terms.scenario))
-            found = f"it belongs to {theirs}, this installation to {ours}; use a topic_prefix for each"
-        elif tick.schedules_topic_id != terms.schedules_topic_id:
-            found = (
+            return f"it belongs to {theirs}, this installation to {ours}; use a topic_prefix for each"
+        if tick.schedules_topic_id != terms.schedules_topic_id:
+            return (
                 f"it speaks of topic {tick.schedules_topic_id}, but schedules is {terms.schedules_topic_id}: the topic "
                 "was deleted and created again, so these ticks mean nothing to it; begin anew under another "
                 "topic_prefix and apply the schedules there"
             )
-        elif tick.partition_count != terms.partition_count:
-            found = (
+        if tick.partition_count != terms.partition_count:
+            return (
                 f"it counts {tick.partition_count} partitions, but schedules has {terms.partition_count}: keys would "
                 "be misplaced; begin anew under another topic_prefix and apply the schedules there"
             )
-        elif tick.partition != self.partition:
-            found = f"it was meant for partition {tick.partition}; only townclock ticker may write ticks"
-        if found is not None:
-            raise BrokenPromise(f"tick {format_tick(tick.minute)}: {found}")
+        if tick.partition != self.partition:
+            return f"it was meant for partition {tick.partition}; only townclock ticker may write ticks"
+        return None

@@ -158,6 +158,23 @@ def test_a_tick_of_another_world_stops_the_partition_after_what_came_before(
     assert partition.take(3, tick(START + 3)) == Done()
 
 
+@pytest.mark.parametrize(
+    "bad", [BrokenPromise("garbage"), tick(START + 2, schedules_topic_id="topic-2", watermark=1_000)]
+)
+def test_a_cursor_set_behind_a_tick_that_stopped_the_partition_gets_it_going(bad: Tick | BrokenPromise) -> None:
+    log = [tick(START), tick(START + 1), bad, tick(START + 3), tick(START + 4)]
+    partition = Partition(plan(1), cursor=Cursor(2, START + 1, 1, "x"))
+    assert partition.take(0, *log[:2]).records == []
+    if isinstance(bad, BrokenPromise):
+        assert partition.take(2, *log[2:]).records == []
+        assert partition.join.problem is not None
+    mended = Partition(plan(1), cursor=Cursor(3), reset_minute=START + 3)
+    done = mended.take(0, *log)
+    assert mended.join.problem is None
+    assert instants(done.records) == [START + 2, START + 3, START + 4]
+    assert (done.next_offset, done.minute) == (5, START + 4)
+
+
 def test_an_invalid_plan_stops_the_first_tick_that_counts_it() -> None:
     partition = Partition(plan(1))
     partition.join.add_invalid_plan(1, "garbage")

@@ -249,7 +249,12 @@ class Engine(Thread):
             if join.problem is not None and partition not in self._told:
                 self._told.add(partition)
                 self._inputs.end(partition)
-                _log.error("partition_stopped", partition=partition, problem=str(join.problem))
+                _log.error(
+                    "partition_stopped",
+                    partition=partition,
+                    problem=str(join.problem),
+                    then="mend it, and start processors again",
+                )
 
     def _check_starving(self) -> bool:
         """Whether a partition waits for its plans; one that waits for more than its log holds is stopped."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
+import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from streams.adapters.codec import Undecodable, decode, unpack_zones
@@ -34,6 +35,9 @@ _OUT_OF_LOG: Final = frozenset(
 _GONE: Final = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}  # noqa: SLF001
 )
+_FORBIDDEN: Final = KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+_log = structlog.get_logger()
 
 
 class JoinInputs:
@@ -202,7 +206,7 @@ class JoinInputs:
         if (error := message.error()) is not None:
             if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
                 self.tz.position = max(self.tz.position, offset)
-            elif error.code() in _OUT_OF_LOG | _GONE:
+            elif error.code() in _OUT_OF_LOG | _GONE | {_FORBIDDEN}:
                 raise BrokenPromise(f"tzdata can't be read: {reason(error)}; see townclock topics check")
             return
         try:
@@ -237,7 +241,7 @@ def _bundle(record: TzBundle) -> ZoneBundle:
 
 
 def _pass_or_stop(error: KafkaError, where: str, stop: Callable[[BrokenPromise], None]) -> None:
-    """Losses of connection pass, inside the library; an offset or a partition that is gone does not."""
+    """Losses of connection pass, inside the library; what is gone, or not allowed, does not."""
     if error.fatal():
         raise KafkaException(error)
     if error.code() in _OUT_OF_LOG:
@@ -249,6 +253,10 @@ def _pass_or_stop(error: KafkaError, where: str, stop: Callable[[BrokenPromise],
         )
     elif error.code() in _GONE:
         stop(BrokenPromise(f"{where} is gone ({reason(error)}); see townclock topics check"))
+    elif error.code() == _FORBIDDEN:
+        stop(BrokenPromise(f"{where} may not be read ({reason(error)}); see the broker's access rules"))
+    else:
+        _log.warning("broker_trouble", what=where, problem=reason(error))
 
 
 def _raise_first(found: list[TopicPartition]) -> None:
