@@ -7,8 +7,9 @@ import structlog
 from streams.adapters import codec
 from streams.adapters.clock import SystemClock
 from streams.adapters.kafka.change_reader import ChangeReader
+from streams.adapters.kafka.tz_records import bundle_in_force
 from streams.adapters.postgres.registry import PostgresRegistry
-from streams.adapters.tz.wheel import wheel_bundle
+from streams.domain.bundle import ZoneBundle
 from streams.domain.document import DocumentContext
 from streams.domain.errors import TownclockError
 from streams.entrypoints.required import require_topics_and_tables
@@ -31,10 +32,13 @@ def run(settings: Settings) -> None:
     """Until SIGTERM. A service that is away is waited for; after it, everything begins again from the registry."""
     stopping = Stopping()
     names = Names(settings.kafka.topic_prefix)
-    if not when_reachable("Kafka and PostgreSQL", lambda: _require(settings), stopping):
+    zones = when_reachable("Kafka and PostgreSQL", lambda: _required(settings, names), stopping)
+    if zones is None:
         return
     registry = PostgresRegistry(settings.postgres.dsn, settings.postgres.schema)
-    registrar = Registrar(registry, names, document_context(settings), codec.encode, codec.decode, SystemClock().now_s)
+    registrar = Registrar(
+        registry, names, document_context(settings, zones), codec.encode, codec.decode, SystemClock().now_s
+    )
     work = _Work(settings, names, registry, registrar, stopping)
     _log.info("registrar_starts", regions=sorted(settings.regions))
     wait_s = _FIRST_WAIT_S
@@ -51,18 +55,19 @@ def run(settings: Settings) -> None:
     _log.info("registrar_ends")
 
 
-def document_context(settings: Settings) -> DocumentContext:
-    """What a document may name: the wheel's zones, and the settings' regions and providers where there are any."""
+def document_context(settings: Settings, zones: ZoneBundle) -> DocumentContext:
+    """What a document may name: the zones of a bundle, and the settings' regions and providers where there are any."""
     return DocumentContext(
-        zone_names=frozenset(wheel_bundle().names),
+        zone_names=frozenset(zones.names),
         regions=settings.regions or None,
         providers=frozenset(settings.providers) or None,
     )
 
 
-def _require(settings: Settings) -> bool:
+def _required(settings: Settings, names: Names) -> ZoneBundle:
+    """The zones that joiners have, which may be others than the installed wheel's: what they lack would stop them."""
     require_topics_and_tables(settings)
-    return True
+    return bundle_in_force(names, settings.kafka.bootstrap_servers)
 
 
 class _Work:

@@ -11,16 +11,15 @@ from typing import Final
 import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from streams.adapters.codec import Undecodable, decode, unpack_zones
+from streams.adapters.codec import Undecodable, decode
 from streams.adapters.kafka.client import reader_config, reason
 from streams.adapters.kafka.log_ends import LogEnds
-from streams.domain.bundle import ZoneBundle
+from streams.adapters.kafka.tz_records import take_tzdata
 from streams.domain.errors import BrokenPromise
 from streams.domain.placement import partition_of
 from streams.domain.plan import Plan
 from streams.domain.tick import Tick
 from streams.domain.tz_asof import TzBook
-from streams.domain.tzdata import TzActivation, TzBundle
 from streams.pipeline.cursors import Cursor
 from streams.pipeline.join import PartitionJoin
 from streams.pipeline.names import Names
@@ -209,17 +208,8 @@ class JoinInputs:
             elif error.code() in _OUT_OF_LOG | _GONE | {_FORBIDDEN}:
                 raise BrokenPromise(f"tzdata can't be read: {reason(error)}; see townclock topics check")
             return
-        try:
-            value = decode(message.value())
-            if isinstance(value, TzBundle):
-                self.tz.add_bundle(_bundle(value))
-            elif isinstance(value, TzActivation):
-                self.tz.add_activation(offset, value.version, value.since)
-            else:
-                raise Undecodable(f"a {type(value).__name__} where a tz bundle or activation was expected")
-        except Undecodable as problem:
-            self.tz.add_invalid(offset, str(problem))
-        self.tz.position = offset + 1
+        value = message.value()
+        take_tzdata(self.tz, offset, value if isinstance(value, bytes) else None)
 
 
 def tick_of(message: Message) -> Tick | BrokenPromise:
@@ -231,13 +221,6 @@ def tick_of(message: Message) -> Tick | BrokenPromise:
     if isinstance(value, Tick):
         return value
     return BrokenPromise(f"a {type(value).__name__}; only townclock ticker may write ticks")
-
-
-def _bundle(record: TzBundle) -> ZoneBundle:
-    bundle = ZoneBundle(record.version, unpack_zones(record.block))
-    if bundle.sha256 != record.sha256:
-        raise Undecodable(f"bundle {record.version} has sha256 {bundle.sha256}, not {record.sha256} as it says")
-    return bundle
 
 
 def _pass_or_stop(error: KafkaError, where: str, stop: Callable[[BrokenPromise], None]) -> None:

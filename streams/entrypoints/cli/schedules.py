@@ -72,12 +72,13 @@ def apply(
     """
     from streams.adapters.clock import new_id
     from streams.adapters.documents import load_documents
+    from streams.adapters.tz.wheel import wheel_bundle
     from streams.domain.change import Change, ChangeKind
     from streams.entrypoints.changes import default_actor, submit
     from streams.entrypoints.registrar import document_context
 
     settings = _with_regions(settings_of(ctx))
-    documents = load_documents(files).accept(document_context(settings))
+    documents = load_documents(files).accept(document_context(settings, wheel_bundle()))
     who = actor or default_actor()
     changes = [
         Change(new_id(), ChangeKind.PUT, item.schedule.id, item.document.text, if_revision, None, None, who)
