@@ -9,7 +9,7 @@ from collections.abc import Callable
 import click
 from rich.console import Console
 
-from benchmarks.figures import render
+from benchmarks.figures import render, to_markdown
 from benchmarks.pipeline import PARTS, PipelineBenchmark
 from benchmarks.sizes import FULL, QUICK
 from streams.adapters.clock import SystemClock
@@ -25,12 +25,15 @@ def benchmarks() -> None:
 
 @benchmarks.command()
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.option("--markdown", is_flag=True, help="The table of docs/figures.md.")
 @click.option("--quick", is_flag=True, help="Small sizes: whether it works, not how fast it is.")
 @click.option(
     "--part", "parts", multiple=True, type=click.Choice(list(PARTS)), help="Only this part and those it needs."
 )
-def pipeline(as_json: bool, quick: bool, parts: tuple[str, ...]) -> None:
+def pipeline(as_json: bool, markdown: bool, quick: bool, parts: tuple[str, ...]) -> None:
     """Rates of registering, evaluating, intake and delivery, and the time from a minute's edge to the provider."""
+    if as_json and markdown:
+        raise click.UsageError("--json or --markdown, not both")
     errors = Console(stderr=True)
     if errors.is_terminal:
         with errors.status("") as status:
@@ -39,6 +42,8 @@ def pipeline(as_json: bool, quick: bool, parts: tuple[str, ...]) -> None:
         found = _run(quick, parts, lambda text: None)
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2))
+    elif markdown:
+        click.echo(to_markdown(found.figures, found.machine))
     else:
         render(found.figures, found.machine, Console(width=None if sys.stdout.isatty() else _WIDTH))
 

@@ -75,10 +75,26 @@ def render(figures: Sequence[Figure], machine: Mapping[str, object], console: Co
     for heading in ("FIGURE", "VALUE", "", "WHAT", "MEASURED OVER"):
         table.add_column(heading, justify="right" if heading == "VALUE" else "left", no_wrap=heading != "WHAT")
     for figure in figures:
-        over = ", ".join(f"{amount:,} {name}" for name, amount in figure.of.items())
-        table.add_row(figure.key, shown(figure), figure.unit, figure.what, over)
+        table.add_row(figure.key, shown(figure), figure.unit, figure.what, _over(figure))
     console.print(table)
-    console.print("machine: " + ", ".join(f"{name} {value}" for name, value in machine.items()), highlight=False)
+    console.print(f"machine: {_machine(machine)}", highlight=False)
+
+
+def to_markdown(figures: Sequence[Figure], machine: Mapping[str, object]) -> str:
+    """The same for a page of the documentation."""
+    lines = ["| figure | value | what | measured over |", "|---|---|---|---|"]
+    for figure in figures:
+        value = f"{shown(figure)}{figure.unit if figure.unit.startswith('/') else ' ' + figure.unit}"
+        lines.append(f"| `{figure.key}` | {value} | {figure.what} | {_over(figure)} |")
+    return "\n".join([*lines, "", f"Machine: {_machine(machine)}."])
+
+
+def _over(figure: Figure) -> str:
+    return ", ".join(f"{amount:,} {name}" for name, amount in figure.of.items())
+
+
+def _machine(machine: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in machine.items())
 
 
 def shown(figure: Figure) -> str:
