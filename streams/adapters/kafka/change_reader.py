@@ -60,10 +60,16 @@ class ChangeReader:
 
         Raises ServiceUnreachable, and BrokenPromise where the registry is ahead of the log.
         """
-        first = self._consumer.poll(timeout_s)
-        if first is None:
-            return []
-        return [record for message in (first, *self._consumer.consume(most - 1, 0)) for record in self._read(message)]
+        try:
+            first = self._consumer.poll(timeout_s)
+            if first is None:
+                return []
+            records = self._read(first)  # before an assignment in `consume` can tell of another topic of this name
+            for message in self._consumer.consume(most - 1, 0):
+                records += self._read(message)
+        except KafkaException as error:
+            raise ServiceUnreachable(f"the changes can't be read ({reason(error)})") from None
+        return records
 
     def done(self, records: Sequence[SourceRecord]) -> None:
         """Tell the group how far these came. A partition that has moved to another member is theirs to tell."""
