@@ -29,7 +29,7 @@ from streams.adapters.postgres.link import WORKER_SETTINGS, Link
 from streams.adapters.postgres.sessions import LeaseKeeper
 from streams.domain.errors import BrokenPromise, InvalidInput, ServiceUnreachable
 from streams.entrypoints.providers import build_providers
-from streams.entrypoints.running import Stopping, when_reachable
+from streams.entrypoints.running import Stopping, run_with_grace, when_reachable
 from streams.entrypoints.settings import Settings
 from streams.pipeline.dispatch import LaneDispatch, Terms
 from streams.pipeline.intake import Intake
@@ -41,7 +41,8 @@ from streams.pipeline.sweep import Sweep
 
 _LOOK_S: Final = 0.1
 _UNSERVED_S: Final = 30.0
-_STOP_LANES_S: Final = 4.0
+_STOP_LANES_S: Final = 3.6
+_STOP_S: Final = 4.4
 
 _log = structlog.get_logger()
 
@@ -77,11 +78,18 @@ def run(settings: Settings, region: str) -> int:
     if when_reachable("PostgreSQL", take_lease, stopping) is None:
         return 0
     _log.info("delivery_starts", region=region, providers=sorted(providers), session=lease.session)
-    try:
-        asyncio.run(_Worker(settings, region, providers, ground, lease, clock, stopping).run())
-    finally:
-        keeper.stop()
-    _log.info("delivery_ends", region=region)
+
+    def work() -> None:
+        try:
+            asyncio.run(_Worker(settings, region, providers, ground, lease, clock, stopping).run())
+        finally:
+            keeper.stop()
+
+    if run_with_grace(work, stopping, _STOP_S):
+        _log.info("delivery_ends", region=region)
+    else:
+        note = "a service hangs; others sweep what is left when the session is over"
+        _log.warning("delivery_left_behind", region=region, note=note)
     return 0
 
 

@@ -65,6 +65,24 @@ def when_reachable(what: str, call: Callable[[], T], stopping: Stopping) -> T | 
     return None
 
 
+def run_with_grace(work: Callable[[], None], stopping: Stopping, grace_s: float) -> bool:
+    """Run `work` to its end. Once asked to stop it has `grace_s` for it; what hangs then is left behind: False.
+
+    Raises what it raised. It runs in a thread, for what waits for a server that neither answers nor goes away can't be
+    ended.
+    """
+    attempt = _Attempt(work)
+    attempt.start()
+    while attempt.is_alive() and not stopping:
+        attempt.join(_LOOK_S)
+    attempt.join(grace_s)
+    if attempt.is_alive():
+        return False
+    if attempt.error is not None:
+        raise attempt.error
+    return True
+
+
 class _Attempt(Thread, Generic[T]):
     """One call, its result or its error."""
 
