@@ -21,6 +21,10 @@ CREATE TABLE lane (
     UNIQUE (region, provider)
 ) WITH (fillfactor = 10);
 
+-- Lanes whose budget is as it was last written. Not logged: whatever may cost the last writes (a crash, another server
+-- taking over) leaves it empty.
+CREATE UNLOGGED TABLE lane_budget_kept (lane smallint PRIMARY KEY);
+
 -- What was promised: immutable. mode: 0 live, 1 shadow. nominal: the wall clock's own time, no zone.
 CREATE TABLE occurrence (
     instant timestamptz NOT NULL,
@@ -188,12 +192,15 @@ BEGIN
 END $$;
 
 -- Up to `want` slots of a lane's budget: domain/budget.py Gcra.reserve, on the database's own clock. The row may have
--- lost its last writes when the server restarts (they are not waited for): then it starts one reservation later.
+-- lost its last writes when the server restarts, crashes or is replaced (they are not waited for): then it starts one
+-- reservation later.
 CREATE FUNCTION reserve_budget(lane_id smallint, interval_us bigint, longest_us bigint, want bigint,
     OUT granted bigint, OUT tat_us bigint, OUT wait_us bigint, OUT now_us bigint, OUT held_reason text)
 LANGUAGE plpgsql AS $$
 DECLARE
     budget lane%ROWTYPE;
+    kept boolean;
+    lost boolean;
     start_us bigint;
 BEGIN
     SELECT * INTO STRICT budget FROM lane WHERE id = lane_id FOR NO KEY UPDATE;
@@ -209,7 +216,12 @@ BEGIN
         wait_us := (extract(epoch FROM budget.blocked_until - clock_timestamp()) * 1000000)::bigint + 1;
         RETURN;
     END IF;
-    IF budget.server_started <> pg_postmaster_start_time() THEN
+    kept := EXISTS (SELECT FROM lane_budget_kept k WHERE k.lane = lane_id);
+    lost := budget.server_started <> pg_postmaster_start_time() OR (budget.tat_us > 0 AND NOT kept);
+    IF NOT kept THEN
+        INSERT INTO lane_budget_kept VALUES (lane_id);
+    END IF;
+    IF lost THEN
         budget.tat_us := greatest(budget.tat_us, now_us + longest_us);
     END IF;
     start_us := greatest(now_us, budget.tat_us);
@@ -222,7 +234,7 @@ BEGIN
         wait_us := 0;
     END IF;
     UPDATE lane SET tat_us = start_us + granted * interval_us, server_started = pg_postmaster_start_time()
-    WHERE id = lane_id AND (granted > 0 OR server_started <> pg_postmaster_start_time());
+    WHERE id = lane_id AND (granted > 0 OR lost);
 END $$;
 
 -- One row a key, for people.
