@@ -260,6 +260,27 @@ def test_a_stale_fence_can_neither_start_nor_fail_but_success_settles(bench: Ben
     assert bench.sql.execute("SELECT n, outcome FROM attempt").fetchall() == [(1, "done")]
 
 
+def test_every_attempt_has_its_outcome_though_its_row_has_moved_on(bench: Bench) -> None:
+    bench.intake.write(batch_of([make_fire("s")]))
+    first, second = bench.session(), bench.session()
+
+    async def race(lane: PostgresLane) -> None:
+        (mine,) = await lane.claim(first, FAR_S, 1)
+        await lane.begin(first, [(mine, b"body")])
+        bench.sql.execute("UPDATE worker_session SET expires_at = now() WHERE id = %s", (first,))
+        await lane.sweep(lambda standing: (step(step(standing, Event.LEASE_LOST), Event.RESEND), "swept"))
+        (theirs,) = await lane.claim(second, FAR_S, 1)
+        await lane.begin(second, [(theirs, b"body")])
+        # ours, had it been a second attempt whose start was lost, says nothing of theirs
+        assert await lane.settle([settled(mine, Outcome.UNSENT, State.RETRY, n=2)]) == 1
+        assert await lane.settle([settled(mine, Outcome.DONE, State.DONE)]) == 0
+        assert await lane.settle([settled(theirs, Outcome.REJECTED, State.REVIEW, n=2)]) == 1
+
+    with_lane(bench, race)
+    assert bench.states() == {"s": "done"}
+    assert bench.sql.execute("SELECT n, outcome FROM attempt ORDER BY n").fetchall() == [(1, "done"), (2, "rejected")]
+
+
 def test_late_success_settles_what_a_person_discarded(bench: Bench) -> None:
     bench.intake.write(batch_of([make_fire("s")]))
     session = bench.session()

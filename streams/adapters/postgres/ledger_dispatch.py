@@ -95,7 +95,11 @@ class PostgresLane:
         if not others:
             return 0
         rows = await self._shared.outcomes.rows(self._sql["settle_open"], _open_columns(others))
-        return len(others) - len(rows)
+        moved = {RowKey(*row) for row in rows}
+        stale = [settled for settled in others if settled.row not in moved]
+        if stale:
+            await self._shared.outcomes.run(self._sql["note_stale"], _open_columns(stale))
+        return len(stale)
 
     async def release(self, session: int, rows: Sequence[Claimed]) -> None:
         """See LaneLedger."""

@@ -147,6 +147,13 @@ UPDATE attempt a SET finished_at = now(), outcome = m.outcome, code = m.code, de
 FROM moved m WHERE a.date = m.date AND a.key = m.key AND a.mode = m.mode AND a.n = m.n
 RETURNING a.date, a.key, a.mode
 
+-- name: note_stale
+-- What an attempt came to whose row has moved on without it: for those who read its story, and for nothing else.
+UPDATE attempt a SET finished_at = now(), outcome = u.outcome, code = u.code, detail = u.detail
+FROM unnest(%(date)b::date[], %(key)b::bytea[], %(mode)b::smallint[], %(fence)b::int[], %(n)b::int[], %(code)b::int[],
+    %(outcome)b::text[], %(detail)b::text[]) AS u (date, key, mode, fence, n, code, outcome, detail)
+WHERE a.date = u.date AND a.key = u.key AND a.mode = u.mode AND a.n = u.n AND a.fence = u.fence AND a.outcome IS NULL
+
 -- name: release
 -- leased -> pending: claimed, but not to be sent now. No attempt is used.
 UPDATE queue q SET state = 'pending', session = NULL, fence = q.fence + 1
