@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections import Counter
 from pathlib import Path
@@ -155,6 +157,24 @@ def test_a_broker_that_is_away_for_a_while_is_waited_for(services_folder: Path, 
             assert worker.terminate(5) == 0, worker.text
         found, wanted = emitted(here), expected(range(START, START + 120))
         assert found.keys() == wanted.keys()
+
+
+def test_it_stops_in_time_though_the_broker_does_not_answer(services_folder: Path, tmp_path: Path) -> None:
+    with EmbeddedBroker(services_folder / unique_name("k")) as own:
+        here = Installation(own.bootstrap_servers, "hung-", partitions=PARTITIONS)
+        here.tick_all(range(START, START + 10))
+        assert own.pid is not None
+        for away in (signal.SIGSTOP, signal.SIGKILL):
+            with Process(tmp_path, here.settings(tmp_path), "processor") as worker:
+                wait_for(lambda log=worker: "partitions_owned" in log.text, 60, lambda log=worker: log.text)
+                here.wait_joined(START + 9)
+                os.kill(own.pid, away)
+                wait_for(lambda log=worker: "broker_trouble" in log.text, 60, lambda log=worker: log.text)
+                assert worker.terminate(5) == 0, worker.text
+                assert "Traceback" not in worker.text
+            if away is signal.SIGSTOP:
+                os.kill(own.pid, signal.SIGCONT)
+                here.wait_for_leaders()
 
 
 def test_a_broken_promise_or_a_missing_cursor_stops_a_partition_alone_and_says_why(

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
+import sys
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +30,7 @@ _HEARTBEAT_S: Final = 2.0
 _BARRIER_S: Final = 8.0  # below the session time-out
 _SHUTDOWN_S: Final = 3.0
 _HEED_S: Final = 0.5
+_LEAVE_S: Final = 4.6  # a stop takes 5 s at most
 # Its libraries log hundreds of lines while a broker is away; what matters is logged here and by the engine.
 _NOISY: Final = ("faust", "mode", "aiokafka", "kafka")
 
@@ -40,6 +44,8 @@ class FaustHost:
         self._names = names
         self._folder = tempfile.TemporaryDirectory(prefix="townclock-processor-")
         self._engine: Engine | None = None
+        self._status: int | None = None
+        self._leaving = False
         self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
         for name in _NOISY:
@@ -90,6 +96,7 @@ class FaustHost:
     def engine_failed(self, error: BaseException) -> None:
         """To be called from the engine's thread: ends the process with status 1."""
         _log.error("joiners_failed", problem=str(error) or repr(error), kind=type(error).__name__)
+        self._leave_soon()
         with suppress(RuntimeError):  # the loop is closed: the process is ending anyway
             self._loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self.app.crash(error), loop=self._loop))
 
@@ -104,6 +111,14 @@ class FaustHost:
             self.app, loop=self._loop, quiet=True, redirect_stdouts=False, override_logging=False, loglevel="CRITICAL"
         )
         worker.spinner = None
+        schedule_shutdown = worker._schedule_shutdown  # noqa: SLF001 - the one place that both signals come to
+
+        def asked(number: signal.Signals) -> None:
+            self._leave_soon()
+            schedule_shutdown(number)
+
+        worker._schedule_shutdown = asked  # noqa: SLF001
+        threading.excepthook = _thread_failed
         try:
             worker.execute_from_commandline()
         except SystemExit as end:
@@ -113,10 +128,28 @@ class FaustHost:
         finally:
             self.engine.shutdown(_SHUTDOWN_S)
             self._folder.cleanup()
+        self._status = status
         reason = worker.crash_reason or self.app.crash_reason
         if status and reason is not None and reason is not self.engine.error:
             _log.error("host_failed", problem=str(reason) or repr(reason), kind=type(reason).__name__)
         return status
+
+    def _leave_soon(self) -> None:
+        """End the process though Faust, a library under it, or a call of the engine waits for a broker that is away."""
+        if not self._leaving:
+            self._leaving = True
+            timer = threading.Timer(_LEAVE_S, self._leave)
+            timer.daemon = True
+            timer.start()
+
+    def _leave(self) -> None:
+        failed = self.engine.error is not None or self.app.crash_reason is not None
+        status = self._status if self._status is not None else int(failed)
+        _log.warning("host_left_behind", after_s=_LEAVE_S, status=status)
+        with suppress(OSError):
+            self._folder.cleanup()
+        sys.stderr.flush()
+        os._exit(status)
 
     def _heed(self, asked_to_stop: Callable[[], bool]) -> None:
         if asked_to_stop():
@@ -142,6 +175,13 @@ class FaustHost:
         del app
         if not await asyncio.to_thread(self.engine.shutdown, _SHUTDOWN_S):
             _log.warning("joiners_slow_to_stop", waited_s=_SHUTDOWN_S)
+
+
+def _thread_failed(failed: threading.ExceptHookArgs) -> None:
+    """Faust's own threads, when a broker is away."""
+    if failed.exc_type is not SystemExit:
+        problem = str(failed.exc_value) or failed.exc_type.__name__
+        _log.warning("host_thread_ended", problem=problem, kind=failed.exc_type.__name__)
 
 
 def _events(stream: Any) -> AsyncIterator[Any]:
