@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.edge import accepted_after_s
-from benchmarks.figures import Figure, Spent, percentile, rate, render, shown, to_json
+from benchmarks.figures import Figure, Spent, percentile, rate, render, shown, to_json, to_markdown
 from benchmarks.load import DAY, PROVIDER, REGION, ZONES, day_of_schedules
 from benchmarks.machine import cores, cpu_model, cpu_s
 from benchmarks.pipeline import KEYS, PARTS, parts_to_run
@@ -87,6 +88,22 @@ def test_the_table_shows_each_figure_and_the_machine() -> None:
     assert lines[2].split() == ["edge_p50_s", "0.123", "s", "edge"]
     assert lines[3] == "machine: cores 2, python 3.11"
     assert shown(figures[0]) == "10,000"
+
+
+def test_the_page_has_the_same_table() -> None:
+    figures = [rate("intake_per_s", "into the ledger", 96_000, 9.6), Figure("edge_p50_s", 0.12345, "s", "edge")]
+    assert to_markdown(figures, {"cores": 2, "python": "3.11"}).splitlines()[2:] == [
+        "| `intake_per_s` | 10,000/s | into the ledger | 96,000 count, 9.6 seconds |",
+        "| `edge_p50_s` | 0.123 s | edge |  |",
+        "",
+        "Machine: cores 2, python 3.11.",
+    ]
+
+
+def test_the_documentation_has_every_figure_once_and_no_other() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "figures.md").read_text("utf-8")
+    run = page.partition("## One run")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `([a-z0-9_]+)` \|", run, re.MULTILINE) == list(KEYS)
 
 
 def test_a_part_brings_those_it_needs() -> None:
