@@ -7,6 +7,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Final
 
+import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from streams.adapters.codec import encode
@@ -21,6 +22,7 @@ Headers = list[tuple[str, bytes]]
 _SLICE_S: Final = 0.1
 _CLIENT_LIMIT_BYTES: Final = 4 << 20  # above the topic's own limit, which counts
 _ROOM_S: Final = 0.05
+_TOLD_EVERY_SLICES: Final = 100
 # What no repetition can mend. Everything else is tried again.
 _REFUSED: Final = frozenset(
     {
@@ -33,6 +35,8 @@ _REFUSED: Final = frozenset(
         KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
     }
 )
+
+_log = structlog.get_logger()
 
 
 class OccurrenceEmitter:
@@ -73,9 +77,14 @@ class OccurrenceEmitter:
 
     def flush(self) -> dict[int, BrokenPromise]:
         """See Emitter. Raises ServiceUnreachable if something was not acknowledged within the producer's time-out."""
-        while self._producer.flush(_SLICE_S):
+        slices = 0
+        while unacknowledged := self._producer.flush(_SLICE_S):
             if self._interrupted():
                 raise Interrupted
+            slices += 1
+            if slices % _TOLD_EVERY_SLICES == 0:
+                since_s = round(slices * _SLICE_S)
+                _log.warning("waiting", what="acknowledgements", unacknowledged=unacknowledged, since_s=since_s)
         failed, self._failed = self._failed, {}
         for error in failed.values():
             if error.code() not in _REFUSED:
