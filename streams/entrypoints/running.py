@@ -16,6 +16,7 @@ T = TypeVar("T")
 _FIRST_WAIT_S: Final = 0.5
 _LONGEST_WAIT_S: Final = 10.0
 _LOOK_S: Final = 0.05
+_SELDOM_S: Final = 0.5  # a signal is heeded at once; this is for work that ends by itself
 
 _log = structlog.get_logger()
 
@@ -73,8 +74,8 @@ def run_with_grace(work: Callable[[], None], stopping: Stopping, grace_s: float)
     """
     attempt = _Attempt(work)
     attempt.start()
-    while attempt.is_alive() and not stopping:
-        attempt.join(_LOOK_S)
+    while attempt.is_alive() and not stopping.wait(_SELDOM_S):
+        continue
     attempt.join(grace_s)
     if attempt.is_alive():
         return False

@@ -91,4 +91,7 @@ def render_json(occurrence: Fire) -> bytes:
 
 
 def _text(value: str | None) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return "null" if value is None else _ENCODER.encode(value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False)  # made once: `json.dumps` would make one for every text
