@@ -15,11 +15,17 @@ import psycopg
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
+from hypothesis import settings
 from psycopg import sql
 
 from streams.adapters.embedded.broker import EmbeddedBroker
 from streams.adapters.embedded.database import EmbeddedDatabase
+from tests.effort import FACTOR
 from tests.services import unique_name
+
+# The same examples at every `make test`, so that a failure is the change's; others at every `make proof`.
+settings.register_profile("townclock", deadline=None, derandomize=FACTOR == 1)
+settings.load_profile("townclock")
 
 
 @pytest.fixture(scope="session")

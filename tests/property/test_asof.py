@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from streams.domain.asof import SKEW_MS, ForgottenWatermark, InForce, PlanBook
 from streams.domain.plan import Plan, Revision, RevisionState
+from tests.effort import examples
 from tests.schedules import schedule
 
 IDS = ("a", "b", "c")
@@ -96,7 +97,7 @@ def identity(state: InForce | None) -> tuple[int, int] | None:
     return None if state is None else (state.incarnation, state.revision.number)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(histories(), st.booleans(), st.booleans(), st.randoms(use_true_random=False))
 def test_the_book_agrees_with_the_sentence_at_every_tick(
     history: tuple[list[Record], list[tuple[int, int]]], live: bool, keep_all: bool, random: Random

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.domain.budget import Gcra, Reservation
+from tests.effort import examples
 
 RATES = st.sampled_from([0.5, 2 / 60, 1.0, 7.3, 120.0, 300.0, 4999.0])
 START_US = 1_800_000_000_000_000
@@ -26,7 +27,7 @@ class Bucket:
         return self.level >= 0
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     rate=RATES,
     burst=st.integers(1, 60),
@@ -52,7 +53,7 @@ def test_workers_sharing_a_row_never_exceed_the_quota(
         held[worker] = mine
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rate=st.sampled_from([5.0, 120.0, 300.0]), burst=st.integers(1, 60), count=st.integers(200, 600))
 def test_a_worker_with_a_backlog_uses_its_quota_up(rate: float, burst: int, count: int) -> None:
     gcra, row_us, now_us, sent = Gcra(rate, burst), 0, START_US, 0
@@ -68,7 +69,7 @@ def test_a_worker_with_a_backlog_uses_its_quota_up(rate: float, burst: int, coun
     assert now_us - START_US <= (count - burst) / rate * 1_000_000 * 1.002
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     rate=RATES,
     burst=st.integers(1, 60),

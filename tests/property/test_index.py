@@ -12,6 +12,7 @@ from streams.domain.minutes import MINUTES_PER_DAY, day_of
 from streams.domain.preview import Decision, preview
 from streams.domain.schedule import POLICIES, Daily, Rule, Schedule, Weekly
 from tests.calendar_support import HARD_ZONES, make_schedule
+from tests.effort import examples
 
 FIRST_DAY = day_of(1993, 1, 1)
 LAST_DAY = day_of(2038, 1, 1)
@@ -42,7 +43,7 @@ def schedules(draw: st.DrawFn, tick: int, zones: list[str]) -> list[Schedule]:
     return made
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.data())
 def test_due_and_preview_agree(data: st.DataObject) -> None:
     zones = data.draw(st.lists(st.sampled_from(HARD_ZONES), min_size=1, max_size=3))

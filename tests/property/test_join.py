@@ -1,4 +1,4 @@
-"""The joiner against the inverse function: what fires at a tick is what label -> ticks says, under edits at any tick."""
+"""The joiner against the inverse: what fires at a tick is what label -> ticks says, under edits at any tick."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from streams.domain.occurrence import Ended, Fire, TickSource
 from streams.domain.plan import Plan, Revision, RevisionState
 from streams.domain.rules import compile_rule
 from streams.domain.schedule import POLICIES, Daily, Schedule, Weekly
+from tests.effort import examples
 from tests.schedules import schedule
 
 WINDOWS = {
@@ -50,7 +51,7 @@ def expected_fires(state: InForce, tick: int) -> list[tuple[str, int, int]]:
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from(sorted(WINDOWS)), st.integers(0, 1), st.integers(0, 1 << 32))
 def test_fires_and_ends_are_what_the_inverse_function_says(zone: str, which: int, seed: int) -> None:
     random = Random(seed)

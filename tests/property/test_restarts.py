@@ -29,6 +29,7 @@ from streams.domain.tz_asof import TzBook
 from streams.pipeline.cursors import Cursor
 from streams.pipeline.join import PartitionJoin, Terms
 from streams.pipeline.names import Names
+from tests.effort import examples
 from tests.schedules import schedule
 
 START = parse_tick("2026-10-24T23:20Z")  # Berlin's 02:00 comes at 00:00Z and again at 01:00Z
@@ -195,7 +196,7 @@ def _a_short_warm_up() -> Any:
 FIRST = Cursor(0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_breaks_change_nothing(seed: int) -> None:
     random = Random(seed)
@@ -213,7 +214,7 @@ def test_breaks_change_nothing(seed: int) -> None:
     assert cursor == whole.cursor
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_a_cursor_set_back_by_hand_gives_the_same_again_from_the_first_tick_of_its_minute(seed: int) -> None:
     random = Random(seed)

@@ -15,6 +15,7 @@ from streams.domain.schedule import POLICIES, Gap, Overlap, Policy
 from streams.domain.timeline import Timeline
 from streams.domain.zones import Firing, ZoneTable
 from tests.calendar_support import HARD_ZONES, independent_zone
+from tests.effort import examples
 from tests.property.oracle import CODES, Brute, transitions, zone_offset
 
 FROM = day_of(1993, 1, 1) * MINUTES_PER_DAY
@@ -76,7 +77,7 @@ def timelines(draw: st.DrawFn) -> tuple[ZoneTable, Callable[[int], int]]:
     return ZoneTable("synthetic", Timeline(first, changes)), offset_of
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(timelines())
 def test_zones_worse_than_real_ones(zone: tuple[ZoneTable, Callable[[int], int]]) -> None:
     table, offset = zone
@@ -84,7 +85,7 @@ def test_zones_worse_than_real_ones(zone: tuple[ZoneTable, Callable[[int], int]]
     check(table, cache(offset), starts[0] - 60, starts[-1] + 60, 45)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(timelines())
 def test_next_change_is_where_the_answer_changes_shape(zone: tuple[ZoneTable, Callable[[int], int]]) -> None:
     table, _ = zone
@@ -102,7 +103,7 @@ def test_next_change_is_where_the_answer_changes_shape(zone: tuple[ZoneTable, Ca
         tick = end
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.sampled_from(wheel_bundle().names), st.integers(0, day_of(2150, 1, 1) * MINUTES_PER_DAY), st.data())
 def test_ticks_and_labels_are_inverse_in_every_zone(name: str, anywhere: int, data: st.DataObject) -> None:
     table = wheel_bundle().table(name)
@@ -120,7 +121,7 @@ def test_ticks_and_labels_are_inverse_in_every_zone(name: str, anywhere: int, da
                 assert [copy for mask, copy in ways if mask >> policy.code & 1] == [firing.copy]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(timelines(), st.integers(-10, 150), st.sampled_from(POLICIES))
 def test_a_rule_that_comes_into_force_midway_sees_only_later_copies(
     zone: tuple[ZoneTable, Callable[[int], int]], since: int, policy: Policy
