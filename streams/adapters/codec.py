@@ -76,9 +76,7 @@ def decode(data: bytes | None) -> records.Value:
     schema = _by_header().get(data[:10])
     if schema is None:
         shown = data[:_MAX_SHOWN_BYTES].hex()
-        raise Undecodable(
-            f"{len(data)} bytes that begin {shown or 'with nothing'}: no schema here begins so"
-        )
+        raise Undecodable(f"{len(data)} bytes that begin {shown or 'with nothing'}: no schema here begins so")
     from_avro: Callable[[Any], records.Value] | None = records.READERS.get(schema.name)
     if from_avro is None:
         raise Undecodable(f"a {schema.name}, which nothing here reads")

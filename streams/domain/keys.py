@@ -8,7 +8,7 @@ from streams.domain.minutes import format_day, format_label
 
 
 def label_key(schedule_id: str, label: int, copy: int = 0) -> str:
-    """The key of a promised label. `copy` 1 is the second fire under `both`; an edit or a tzdata change keeps the key."""
+    """The key of a promised label. `copy` 1: the second fire under `both`. An edit or a tzdata change keeps the key."""
     suffix = f"#{copy + 1}" if copy else ""
     return sha256(f"{schedule_id}|{format_label(label)}{suffix}".encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Records of `occurrences.<region>`: what the joiner emits. Pure values; the same tick and plans give the same bytes."""
+"""Records of `occurrences.<region>`: what the joiner emits. Values: the same tick and plans give the same bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one attempt at a provider came to. The taxonomy every adapter answers in; what follows from each is `delivery`'s."""
+"""What one attempt at a provider came to. Every adapter answers in these words; `delivery` says what follows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """`UNSENT` and `RATE_LIMITED` prove that nothing took effect; `UNKNOWN` proves nothing; `DONE` proves the effect."""
+    """`UNSENT` and `RATE_LIMITED` prove that nothing took effect, `DONE` that it did; `UNKNOWN` proves nothing."""
 
     DONE = "done"  # 2xx: the provider has accepted it
     UNSENT = "unsent"  # DNS, connect or TLS failed, or a refusal the adapter vouches for: nothing took effect
@@ -20,7 +20,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
-    """An outcome with what was seen. `code` is the provider's status if it answered; `detail` is one line for people."""
+    """An outcome with what was seen. `code` is the provider's status if it answered, `detail` one line for people."""
 
     outcome: Outcome
     code: int | None = None

@@ -92,7 +92,7 @@ Rule = Daily | Weekly
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Where an occurrence goes: a provider named in the settings, a destination, and a payload as canonical JSON text."""
+    """Where an occurrence goes: a provider named in the settings, a destination, a payload as canonical JSON text."""
 
     provider: str
     to: str
