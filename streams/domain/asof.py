@@ -2,8 +2,9 @@
 
 An id's plan at tick T is its last record with offset below the tick's watermark and, on a live installation, append
 time + 5 s of skew before the start of T; in it, the revision with the greatest `effective_from` at or before T. A
-record whose sequence is not above the highest read for its id never counts. Nothing is resolved or stored, so every reader,
-live or replaying, agrees. Append times need not ascend with offsets, and a watermark may be lower than the one before.
+record whose sequence is not above the highest read for its id never counts. Nothing is resolved or stored, so every
+reader, live or replaying, agrees. Append times need not ascend with offsets, and a watermark may be lower than the one
+before.
 """
 
 from __future__ import annotations
