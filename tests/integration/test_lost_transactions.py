@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from threading import Event
 from typing import LiteralString
 
 import pytest
@@ -12,6 +13,7 @@ from streams.adapters.postgres import base
 from streams.adapters.postgres.base import connect
 from streams.adapters.postgres.outbox import PostgresOutbox, insert_outbox
 from streams.adapters.postgres.registry import PostgresRegistry
+from streams.adapters.postgres.schedule_reader import ScheduleReader
 from streams.domain.errors import ServiceUnreachable
 from streams.pipeline.outbox import OutboxRecord
 from streams.pipeline.registry import Source
@@ -91,3 +93,15 @@ def test_a_round_that_finds_its_rows_gone_holds_nothing(
     write(installation, b"a")
     assert len(other.take(10)) == 1
     other.release()
+
+
+def test_a_list_that_a_person_pages_through_stands_still_as_long_as_they_read(
+    short: None, installation: Installation
+) -> None:
+    with closing(PostgresRegistry(installation.dsn, installation.schema)) as registry:
+        registrar(registry).handle([source(n, change(schedule_id=f"s{n}", change_id=f"c{n}")) for n in range(3)])
+    with closing(ScheduleReader(installation.dsn, installation.schema)) as reader:
+        rows = reader.find(tenant=None, region=None, zone=None, state=None)
+        assert next(rows).id == "s0"
+        Event().wait(1.0)  # longer than a transaction of anybody else may stand still here
+        assert [row.id for row in rows] == ["s1", "s2"]

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import psycopg
-
 from streams.adapters import codec
-from streams.adapters.postgres.base import Connection, connect, statements, unreachable
+from streams.adapters.postgres.base import LOST, Connection, connect, statements, unreachable
 from streams.domain.errors import BrokenPromise
 from streams.domain.plan import Plan
 from streams.domain.schedule import Schedule
@@ -67,7 +65,8 @@ class ScheduleReader:
     def __init__(self, dsn: str, schema: str) -> None:
         """Connects."""
         self._sql = statements("schedules")
-        self._connection: Connection = connect(dsn, schema, "schedules")
+        # A list that a person pages through stands still as long as they read.
+        self._connection: Connection = connect(dsn, schema, "schedules", idle_in_transaction_session_timeout="0")
 
     def answers(self, change_ids: Collection[str]) -> list[FinalAnswer]:
         """Those that are final: refused, or accepted (or unchanged) and on the topic `schedules`."""
@@ -105,7 +104,7 @@ class ScheduleReader:
                 cursor.itersize = 2000
                 for row in cursor.execute(self._sql["list"], wanted):
                     yield KnownSchedule(*row)
-        except psycopg.OperationalError as error:
+        except LOST as error:
             raise unreachable(error) from None
 
     def close(self) -> None:
@@ -115,5 +114,5 @@ class ScheduleReader:
     def _rows(self, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
         try:
             return self._connection.execute(self._sql[name], parameters).fetchall()
-        except psycopg.OperationalError as error:
+        except LOST as error:
             raise unreachable(error) from None
