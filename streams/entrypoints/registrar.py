@@ -13,7 +13,7 @@ from streams.domain.bundle import ZoneBundle
 from streams.domain.document import DocumentContext
 from streams.domain.errors import TownclockError
 from streams.entrypoints.required import require_topics_and_tables
-from streams.entrypoints.running import Stopping, when_reachable
+from streams.entrypoints.running import STOP_S, Stopping, run_with_grace, when_reachable
 from streams.entrypoints.settings import Settings
 from streams.pipeline.names import Names
 from streams.pipeline.register import Registrar, StepReport
@@ -41,18 +41,11 @@ def run(settings: Settings) -> None:
     )
     work = _Work(settings, names, registry, registrar, stopping)
     _log.info("registrar_starts", regions=sorted(settings.regions))
-    wait_s = _FIRST_WAIT_S
-    while not stopping:
-        try:
-            work.session()
-        except TownclockError as error:
-            if not error.retriable:
-                raise
-            wait_s = _FIRST_WAIT_S if work.got_on else min(wait_s * 2, _LONGEST_WAIT_S)
-            _log.warning("waiting", problem=str(error), again_in_s=wait_s)
-            stopping.wait(wait_s)
-    registry.close()
-    _log.info("registrar_ends")
+    if run_with_grace(work.sessions, stopping, STOP_S):
+        registry.close()
+        _log.info("registrar_ends")
+    else:
+        _log.warning("registrar_left_behind", note="a service hangs; what it had begun is begun again")
 
 
 def document_context(settings: Settings, zones: ZoneBundle) -> DocumentContext:
@@ -86,6 +79,19 @@ class _Work:
         self._counts: dict[str, int] = {}
         self._tell_at_s = 0.0
         self._prune_at_s = 0.0
+
+    def sessions(self) -> None:
+        """One after the other until asked to stop; after an error that passes, another."""
+        wait_s = _FIRST_WAIT_S
+        while not self._stopping:
+            try:
+                self.session()
+            except TownclockError as error:
+                if not error.retriable:
+                    raise
+                wait_s = _FIRST_WAIT_S if self.got_on else min(wait_s * 2, _LONGEST_WAIT_S)
+                _log.warning("waiting", problem=str(error), again_in_s=wait_s)
+                self._stopping.wait(wait_s)
 
     def session(self) -> None:
         """Join the group and work until asked to stop. `got_on` says afterwards whether a batch was taken in."""

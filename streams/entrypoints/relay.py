@@ -8,7 +8,7 @@ from streams.adapters.kafka.outbox_publisher import KafkaOutboxPublisher
 from streams.adapters.postgres.outbox import PostgresOutbox
 from streams.domain.errors import TownclockError
 from streams.entrypoints.required import require_topics_and_tables
-from streams.entrypoints.running import Stopping, when_reachable
+from streams.entrypoints.running import STOP_S, Stopping, run_with_grace, when_reachable
 from streams.entrypoints.settings import Settings
 from streams.pipeline.interrupted import Interrupted
 from streams.pipeline.relay import relay_once
@@ -26,9 +26,16 @@ def run(settings: Settings) -> None:
     stopping = Stopping()
     if not when_reachable("Kafka and PostgreSQL", lambda: _require(settings), stopping):
         return
+    _log.info("relay_starts")
+    if run_with_grace(lambda: _work(settings, stopping), stopping, STOP_S):
+        _log.info("relay_ends")
+    else:
+        _log.warning("relay_left_behind", note="a service hangs; what is not acknowledged is published again")
+
+
+def _work(settings: Settings, stopping: Stopping) -> None:
     outbox = PostgresOutbox(settings.postgres.dsn, settings.postgres.schema)
     publisher = KafkaOutboxPublisher(settings.kafka.bootstrap_servers, "townclock-relay", lambda: bool(stopping))
-    _log.info("relay_starts")
     published, wait_s = 0, _FIRST_WAIT_S
     try:
         while not stopping:
@@ -48,7 +55,7 @@ def run(settings: Settings) -> None:
     finally:
         outbox.close()
         publisher.close()
-    _log.info("relay_ends", published=published)
+    _log.info("published", records=published)
 
 
 def _require(settings: Settings) -> bool:

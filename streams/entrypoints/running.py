@@ -16,6 +16,7 @@ T = TypeVar("T")
 _FIRST_WAIT_S: Final = 0.5
 _LONGEST_WAIT_S: Final = 10.0
 _LOOK_S: Final = 0.05
+STOP_S: Final = 4.7  # of the 5 s that a stop may take
 _SELDOM_S: Final = 0.5  # a signal is heeded at once; this is for work that ends by itself
 
 _log = structlog.get_logger()
