@@ -161,8 +161,7 @@ class _Worker:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(wake)
 
-        for provider in self._providers.values():
-            await provider.start()
+        await self._start_providers()
         stop = asyncio.Event()
         tasks = [asyncio.create_task(dispatch.run(stop)) for dispatch in dispatches]
         tasks += [asyncio.create_task(sweep.run(stop)) for sweep in sweeps]
@@ -176,8 +175,7 @@ class _Worker:
             self._stop_intake.set()
             stop.set()
             await self._end(tasks, intake)
-            for provider in self._providers.values():
-                await provider.close()
+            await self._close_providers()
             for _, lane in works:
                 await lane.end()
             await shared.close()
@@ -185,6 +183,19 @@ class _Worker:
                 joined.stop()
         if self._failed is not None:
             raise self._failed
+
+    async def _start_providers(self) -> None:
+        """All of them, or none."""
+        try:
+            for provider in self._providers.values():
+                await provider.start()
+        except Exception:
+            await self._close_providers()
+            raise
+
+    async def _close_providers(self) -> None:
+        for provider in self._providers.values():
+            await provider.close()
 
     async def _end(self, tasks: list[asyncio.Task[None]], intake: Thread) -> None:
         done, late = await asyncio.wait(tasks, timeout=_STOP_LANES_S)

@@ -14,6 +14,7 @@ from typing import cast
 from streams.domain.errors import InvalidInput
 
 DEFAULT_FILE = "townclock.toml"
+_PROTOCOLS = ("consumer", "classic")
 LOCAL_FOLDER = ".townclock/up"
 _DURATION = re.compile(r"(\d+)(s|m|h|d)")
 _MOST = 1_000_000  # of a quota's rate and burst: see domain/budget.py
@@ -97,6 +98,8 @@ def _over_environment(raw: dict[str, object], env: Mapping[str, str], source: st
             prefix = "KAFKA" if table is kafka else "POSTGRES"
             if (value := env.get(f"TOWNCLOCK_{prefix}_{name.upper()}")) is not None:
                 table[name] = value
+    if (protocol := kafka.get("group_protocol", "consumer")) not in _PROTOCOLS:
+        raise InvalidInput(f"{source}: kafka.group_protocol: {protocol!r}; write one of {', '.join(_PROTOCOLS)}")
     regions = _table(source, raw, "regions", None)
     providers = {
         name: _provider(source, name, table, env) for name, table in _table(source, raw, "providers", None).items()

@@ -12,8 +12,9 @@ from psycopg import sql
 
 from streams.adapters.clock import SystemClock
 from streams.adapters.embedded.database import EmbeddedDatabase
-from streams.adapters.postgres.base import migrate, statements
+from streams.adapters.postgres.base import connect, migrate, statements
 from streams.adapters.postgres.sessions import LeaseKeeper
+from streams.domain.errors import InvalidInput
 from streams.entrypoints.cli import main
 from streams.pipeline.lease import Lease
 from tests.ledger_support import Bench
@@ -78,6 +79,20 @@ def test_tables_of_others(
         admin.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
         admin.execute(sql.SQL("CREATE TABLE {} (x int)").format(sql.Identifier(schema, "outbox")))
     assert "set postgres.schema" in refused(capsys, "db", "migrate")
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "mysql://me:s3cret@host/db",
+        "postgresql://me:s3cret@host/db?no=such",
+        "host=nowhere.invalid password=s3cret bad=x",
+    ],
+)
+def test_a_dsn_is_refused_without_its_password(dsn: str) -> None:
+    with pytest.raises(InvalidInput, match=r"^postgres.dsn: .*; write postgresql://") as caught:
+        connect(dsn, "s", "test")
+    assert "s3cret" not in str(caught.value)
 
 
 @pytest.fixture

@@ -343,3 +343,13 @@ def test_an_unknown_adapter_is_named(make: Make) -> None:
     worker: subprocess.Popen[bytes] = delivery.worker()
     assert worker.wait(30) == 2
     assert "there is no adapter 'sandbax'; did you mean sandbox? installed: http, log, sandbox" in delivery.said()
+
+
+def test_a_provider_that_cannot_start_closes_those_that_could(make: Make) -> None:
+    delivery = make()
+    text = delivery.config.read_text() + '[providers.unwritable]\nadapter = "log"\npath = "/no/such/folder/file"\n'
+    delivery.config.write_text(text)
+    assert delivery.worker().wait(30) == 2
+    said = delivery.said().splitlines()
+    assert said[-1].startswith("providers.unwritable.path: /no/such/folder/file can't be written")
+    assert "Unclosed" not in delivery.said()

@@ -94,6 +94,7 @@ def test_the_settings_of_up_are_found_from_its_folder(tmp_path: Path, monkeypatc
     [
         ("kafka = 3", "kafka: this is a table; write [kafka]"),
         ("[kafka]\nbootstrap = 1", "kafka.bootstrap: there is no such setting; did you mean bootstrap_servers?"),
+        ('[kafka]\ngroup_protocol = "next"', "kafka.group_protocol: 'next'; write one of consumer, classic"),
         ("[kaffka]\n", "kaffka: there is no such setting; did you mean kafka?"),
         ("[providers.a]\nurl = 1", "providers.a: a provider is a table with at least adapter"),
         ('[providers.a]\nadapter = "http"\nquota = 3', "providers.a.quota: write {rate_per_s = 120, burst = 12}"),

@@ -15,6 +15,7 @@ from psycopg import sql
 from streams.domain.errors import BrokenPromise, InvalidInput, ServiceUnreachable
 
 _HERE = Path(__file__).resolve().parent
+_SECRET = re.compile(r"(?<=:)[^:/@\s]+(?=@)|(?<=password=)[^\s&\"]+")
 _NAME = re.compile(r"^-- name: ([a-z_0-9]+)$", re.MULTILINE)
 
 # What a lost connection raises. The last three are of another family: a server that ended a transaction which stood
@@ -103,7 +104,8 @@ def refusal(error: Exception) -> BrokenPromise | None:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    """What it says, without a password: a dsn that can't be parsed is quoted whole."""
+    return _SECRET.sub("***", (str(error).strip() or type(error).__name__).splitlines()[0])
 
 
 def migrations() -> list[tuple[int, str, str]]:
