@@ -20,7 +20,7 @@ from typing import Final
 
 from streams.domain.change import Change
 from streams.domain.document import MAX_ID_CHARS, DocumentContext
-from streams.domain.document_fields import ABSENT
+from streams.domain.document_fields import ABSENT, type_name
 from streams.domain.errors import BrokenPromise, InvalidInput, Problem
 from streams.domain.plan import Plan
 from streams.domain.registration import (
@@ -299,5 +299,8 @@ def _cut(text: str) -> str:
 
 
 def _json(value: object) -> str:
-    text = json.dumps(value, default=str)
+    try:
+        text = json.dumps(value, default=str)
+    except (RecursionError, ValueError):  # what could be read can be too deep to write
+        text = json.dumps(type_name(value))
     return text if len(text) <= MAX_SHOWN_CHARS else json.dumps(f"{text[:MAX_SHOWN_CHARS]}…")
