@@ -107,8 +107,8 @@ class PostgresLane:
             await self._work.run(self._sql["release"], {**_guards(_sorted(rows)), "session": session})
 
     async def release_all(self, session: int) -> int:
-        """See LaneLedger."""
-        return await self._work.run(self._sql["release_all"], {"lane": self.lane, "session": session})
+        """See LaneLedger. Not on the lane's own connection, whose settings are for walks along an index."""
+        return await self._shared.sweep.run(self._sql["release_all"], {"lane": self.lane, "session": session})
 
     async def withhold(self, session: int, rows: Sequence[tuple[Claimed, str]]) -> None:
         """See LaneLedger."""

@@ -61,6 +61,7 @@ SELECT l.provider, count(*) FROM lane l JOIN queue q ON q.lane = l.id WHERE l.re
 -- name: abandoned
 -- Rows that a session which is over had claimed or was sending, locked for the sweep. Also those that a living one has
 -- been sending for longer than any send lasts: their start was recorded by a statement whose answer never came.
+-- `+ 0`: the planner expects a match at once, and would walk the primary key, row by row all over the table, to find none.
 SELECT q.date, q.key, q.mode, q.state::text, q.fence, q.attempts, extract(epoch FROM q.in_doubt_since)::float8
 FROM queue q
 WHERE q.lane = %(lane)s AND q.state IN ('leased', 'sending')
@@ -71,7 +72,7 @@ WHERE q.lane = %(lane)s AND q.state IN ('leased', 'sending')
             WHERE a.date = q.date AND a.key = q.key AND a.mode = q.mode AND a.n = q.attempts
         ) < clock_timestamp() - %(stuck_s)s * interval '1 second')
     )
-ORDER BY q.date, q.key
+ORDER BY q.date + 0, q.key
 LIMIT %(most)s
 FOR NO KEY UPDATE OF q SKIP LOCKED
 
@@ -80,7 +81,7 @@ FOR NO KEY UPDATE OF q SKIP LOCKED
 SELECT q.date, q.key, q.mode, q.state::text, q.fence, q.attempts, extract(epoch FROM q.in_doubt_since)::float8
 FROM queue q
 WHERE q.lane = %(lane)s AND q.state = 'unknown'
-ORDER BY q.date, q.key
+ORDER BY q.date + 0, q.key
 LIMIT %(most)s
 FOR NO KEY UPDATE SKIP LOCKED
 
