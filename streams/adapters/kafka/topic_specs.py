@@ -75,7 +75,12 @@ def topic_specs(names: Names, regions: Iterable[str], replay_horizon_ms: int, se
         TopicSpec(names.occurrences(region), _log(horizon), like_schedules=True) for region in sorted(set(regions))
     ]
     # `ticks` last: its first cursor follows at once, and nothing can tick before the rest is there.
-    ticks = {**_log(HORIZON_MS, append_time=True), "segment.ms": Wanted(str(segment_ms))}
+    # Faust reads only what tickers wrote as they wrote it: its client lacks some of the codecs a broker may choose.
+    ticks = {
+        **_log(HORIZON_MS, append_time=True),
+        "segment.ms": Wanted(str(segment_ms)),
+        "compression.type": Wanted("producer"),
+    }
     specs.append(TopicSpec(names.ticks, ticks, like_schedules=True))
     return specs
 
