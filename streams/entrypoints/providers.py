@@ -29,6 +29,8 @@ def _build(source: str, settings: ProviderSettings, adapters: Mapping[str, Entry
         raise InvalidInput(
             f"{where}: there is no adapter {settings.adapter!r}; {hint}installed: {', '.join(sorted(adapters))}"
         )
+    if settings.lacks is not None:
+        raise InvalidInput(settings.lacks)
     try:
         adapter: Any = point.load()
     except (ImportError, AttributeError) as error:

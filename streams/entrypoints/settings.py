@@ -40,13 +40,19 @@ class PostgresSettings:
 
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
-    """A provider: its adapter, its quota, the adapter's own options (never shown: a resolved secret is among them)."""
+    """A provider: its adapter, its quota, the adapter's own options (never shown: a resolved secret is among them).
+
+    `secret_env` is the variable its secret was looked for in. `lacks` says what is to be done where its secret can't be
+    had: only who delivers needs it, so it is no error of the settings.
+    """
 
     name: str
     adapter: str
     rate_per_s: float
     burst: int
     options: Mapping[str, object] = field(repr=False)
+    secret_env: str | None = None
+    lacks: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,8 @@ def load(path: str | None = None, environ: Mapping[str, str] | None = None) -> S
         raw = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{file}: not TOML: {error}") from None
+    except OSError as error:
+        raise InvalidInput(f"{file}: can't be read: {error.strerror}") from None
     return _over_environment(raw, env, str(file))
 
 
@@ -132,19 +140,30 @@ def _provider(source: str, name: str, raw: object, env: Mapping[str, str]) -> Pr
     if not _is_quota(rate, burst):
         allowed = f"rate_per_s is a number from 0.000001 to {_MOST:,} and burst a whole number from 1 to {_MOST:,}"
         raise InvalidInput(f"{where}.quota: {quota!r}; {allowed}")
-    if (secret_env := options.pop("secret_env", None)) is not None:
-        options["secret"] = env.get(str(secret_env))
-        if options["secret"] is None:
-            raise InvalidInput(f"{where}.secret_env: the environment has no {secret_env}; set it, or remove the line")
+    secret_env, lacks = options.pop("secret_env", None), None
+    if secret_env is not None:
+        if (secret := env.get(str(secret_env))) is not None:
+            options["secret"] = secret
+        else:
+            lacks = f"{where}.secret_env: the environment has no {secret_env}; set it, or remove the line"
     if (secret_file := options.pop("secret_file", None)) is not None:
         try:
             options["secret"] = Path(str(secret_file)).read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise InvalidInput(f"{where}.secret_file: {secret_file} can't be read: {error.strerror}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            problem = getattr(error, "strerror", None) or "not UTF-8 text"
+            lacks = f"{where}.secret_file: {secret_file} can't be read: {problem}"
     for key in ("idempotency_window",):
         if key in options:
             options[f"{key}_s"] = duration_s(f"{where}.{key}", options.pop(key))
-    return ProviderSettings(name=name, adapter=adapter, rate_per_s=float(rate), burst=burst, options=options)
+    return ProviderSettings(
+        name=name,
+        adapter=adapter,
+        rate_per_s=float(rate),
+        burst=burst,
+        options=options,
+        secret_env=None if secret_env is None else str(secret_env),
+        lacks=lacks,
+    )
 
 
 def _is_quota(rate: object, burst: object) -> bool:

@@ -1,5 +1,5 @@
 """`townclock up` as a person meets it: a schedule is delivered, a dead child comes back, a second start refused,
-Ctrl-C ends it all, and the next start has the data."""
+Ctrl-C ends it all, and the next start has the data, and the secret of a provider that was added."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ import yaml
 
 from streams.entrypoints.command import run_townclock
 from tests.services import unique_name, wait_for
+
+MAIL = """
+[providers.mail]
+adapter = "http"
+url = "https://mail.example/send"
+secret_env = "TEA_TOKEN"
+"""
 
 
 class Up:
@@ -87,7 +94,9 @@ def deliveries(folder: Path) -> list[dict[str, str]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
-def test_a_first_schedule_is_delivered_and_everything_stops_and_starts_again(folder: Path, tmp_path: Path) -> None:
+def test_a_first_schedule_is_delivered_and_everything_stops_and_starts_again(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     up = Up(folder, tmp_path / "first.out")
     try:
         up.wait_until_up()
@@ -123,8 +132,18 @@ def test_a_first_schedule_is_delivered_and_everything_stops_and_starts_again(fol
         assert up.stop() < 10, up.said()
         assert up.process.returncode == 0, up.said()
 
+        with (folder / "townclock.toml").open("a", encoding="utf-8") as settings:
+            settings.write(MAIL)
+        up = Up(folder, tmp_path / "refused.out")
+        assert up.process.wait(60) == 2, up.said()
+        assert "providers.mail.secret_env: the environment has no TEA_TOKEN" in up.said()
+        assert "Traceback" not in up.said()
+
+        monkeypatch.setenv("TEA_TOKEN", "t0ken")
         up = Up(folder, tmp_path / "again.out")
         up.wait_until_up()
+        log = folder / "logs" / "deliver-eu-1.log"
+        wait_for(lambda: '"providers": ["log", "mail"]' in log.read_text(encoding="utf-8"), 60, up.said)
         assert "tea" in up.command("schedules", "list")
         assert json.loads(up.command("audit", delivery["key"], "--json"))["state"] == "done"
         assert up.stop() < 10, up.said()

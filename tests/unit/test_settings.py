@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from streams.domain.errors import InvalidInput
+from streams.entrypoints.providers import build_providers
 from streams.entrypoints.settings import duration_s, load
 
 WHOLE = """
@@ -115,8 +116,6 @@ def test_the_settings_of_up_are_found_from_its_folder(tmp_path: Path, monkeypatc
             '[providers.a]\nadapter = "http"\nquota = {burst = 3_000_000_000}',
             "burst a whole number from 1 to 1,000,000",
         ),
-        ('[providers.a]\nadapter = "http"\nsecret_env = "NOPE"', "the environment has no NOPE"),
-        ('[providers.a]\nadapter = "http"\nsecret_file = "/no/such"', "/no/such can't be read"),
         ('[slo]\nmax_age = "soon"', "slo.max_age: 'soon' is not a duration; write 90s, 15m, 6h or 2d"),
         ('[postgres]\nschema = "A-B"', "postgres.schema: 'A-B' is not a plain lower-case name"),
         ("[kafka", "not TOML"),
@@ -126,6 +125,22 @@ def test_what_can_not_be_meant_is_refused_with_its_place(tmp_path: Path, text: s
     path = written(tmp_path, text)
     with pytest.raises(InvalidInput) as caught:
         load(path, {})
+    assert said in str(caught.value)
+    assert str(caught.value).startswith(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('secret_env = "NOPE"', "providers.a.secret_env: the environment has no NOPE; set it"),
+        ('secret_file = "/no/such"', "providers.a.secret_file: /no/such can't be read: No such file"),
+    ],
+)
+def test_only_who_delivers_needs_the_secret(tmp_path: Path, line: str, said: str) -> None:
+    path = written(tmp_path, f'[providers.a]\nadapter = "http"\nurl = "https://mail.example/send"\n{line}')
+    settings = load(path, {})
+    with pytest.raises(InvalidInput) as caught:
+        build_providers(settings)
     assert said in str(caught.value)
     assert str(caught.value).startswith(path)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -18,7 +19,8 @@ from streams.adapters.embedded.services import EmbeddedServices
 from streams.domain.errors import ServiceUnreachable
 from streams.entrypoints import settings as settings_module
 from streams.entrypoints.command import run_townclock
-from streams.entrypoints.local import write_settings
+from streams.entrypoints.local import SETTINGS_FILE, write_settings
+from streams.entrypoints.providers import build_providers
 from streams.entrypoints.screen import line, screen
 from streams.entrypoints.settings import LOCAL_FOLDER
 from streams.entrypoints.status import Status, StatusReader
@@ -48,6 +50,7 @@ def up(data: str, partitions: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, ask)
     services = EmbeddedServices(folder)
+    _require_providers(folder / SETTINGS_FILE)
     console.print(f"starting the broker and the database in {folder}", highlight=False)
     services.start()
     try:
@@ -57,12 +60,19 @@ def up(data: str, partitions: int) -> None:
         services.stop()
 
 
+def _require_providers(path: Path) -> None:
+    """Raises InvalidInput for a mistake in the settings before anything is started, not in a child's log after it."""
+    if path.is_file():
+        build_providers(settings_module.load(str(path)))
+
+
 def _run(services: EmbeddedServices, partitions: int, console: Console, stop: Event) -> None:
     path = write_settings(services)
     settings = settings_module.load(str(path))
     logs = services.data_dir / "logs"
     logs.mkdir(exist_ok=True)
-    environment = {"TOWNCLOCK_CONFIG": str(path)}
+    secrets = {each.secret_env for each in settings.providers.values() if each.secret_env is not None}
+    environment = {"TOWNCLOCK_CONFIG": str(path), **{name: os.environ[name] for name in secrets if name in os.environ}}
     for command in (("topics", "create", "--partitions", str(partitions)), ("db", "migrate")):
         console.print(run_townclock(*command, environment=environment, folder=logs).strip(), highlight=False)
     clock = SystemClock()
