@@ -159,7 +159,7 @@ def small_disk(folder: Path, size_bytes: int) -> Iterator[Path]:
 
 
 def may_mount() -> bool:
-    if os.geteuid() != 0:
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
         return False
     probe = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, check=False)
     return probe.returncode == 0
