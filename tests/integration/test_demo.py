@@ -82,9 +82,21 @@ def test_a_small_demo_keeps_its_promises_and_its_sabotage_is_found(examples: Pat
     assert result.extra()["in_flight_at_kill"]["eu"] > 0  # type: ignore[index,call-overload]
     assert plain.lane_events["lost_answer"] + autumn.lane_events["lost_answer"] > 0
     assert told[-1][1:] == (told[-1][2], told[-1][2])
+    assert "demo: killing deliver-eu-1, with requests in flight, and processor-1" in said
     assert [line for line in said if "processor-1 ended with status 137" in line], said
     left = [p.cmdline() for p in psutil.process_iter() if str(services_folder / "demo") in " ".join(_argv(p))]
     assert left == []
+
+
+def test_a_folder_that_holds_something_is_left_alone(examples: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis").write_text("years of work", encoding="utf-8")
+    with pytest.raises(InvalidInput, match="is not empty; name a new folder"):
+        run_demo(examples, mine, [], None, True, SystemClock(), print, lambda *_: None)
+    assert (mine / "thesis").read_text(encoding="utf-8") == "years of work"
+    with pytest.raises(InvalidInput, match="thesis: can't be used: File exists"):
+        run_demo(examples, mine / "thesis", [], None, True, SystemClock(), print, lambda *_: None)
 
 
 def _argv(process: psutil.Process) -> list[str]:

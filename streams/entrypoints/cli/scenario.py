@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
-from streams.domain.errors import TownclockError
+from streams.domain.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @click.group()
@@ -30,7 +36,9 @@ def examples_folder(name: str) -> Path:
     "--sabotage", type=click.Choice(["drop", "double"]), help="Remove or repeat one delivery behind its back."
 )
 @click.option("--window", "windows", multiple=True, metavar="NAME", help="Only this window; may be given again.")
-@click.option("--keep", metavar="DIR", type=click.Path(path_type=Path), help="Work in DIR and leave everything there.")
+@click.option(
+    "--keep", metavar="DIR", type=click.Path(path_type=Path), help="Work in DIR, a new one, and leave everything there."
+)
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON on stdout.")
 def demo(sabotage: str | None, windows: tuple[str, ...], keep: Path | None, as_json: bool) -> None:
     """Four clock-change weekends in two regions, with kills, quota dips and lost answers; then everything is verified.
@@ -47,7 +55,8 @@ def demo(sabotage: str | None, windows: tuple[str, ...], keep: Path | None, as_j
 
     folder = keep or Path(tempfile.mkdtemp(prefix="townclock-demo-"))
     errors = Console(stderr=True)
-    done = False
+    wanted = False
+    _heed_signals(errors)
     try:
         with demo_progress(errors) as report:
             result = run_demo(
@@ -60,12 +69,16 @@ def demo(sabotage: str | None, windows: tuple[str, ...], keep: Path | None, as_j
                 errors.print,
                 report,
             )
-        done = True
-    except TownclockError:
-        errors.print(f"what was written is kept in {folder}")
+    except KeyboardInterrupt:
+        errors.print("stopped before the end, without a verdict; nothing is left running", highlight=False)
+        sys.exit(130)
+    except Exception as error:
+        wanted = not isinstance(error, InvalidInput)
+        if wanted:
+            errors.print(f"what was written is kept in {folder}", highlight=False, soft_wrap=True)
         raise
     finally:
-        if done and keep is None:
+        if keep is None and not wanted:
             shutil.rmtree(folder, ignore_errors=True)
     extra = result.extra()
     failed = table.shortfalls(result.reports, extra)
@@ -79,3 +92,18 @@ def demo(sabotage: str | None, windows: tuple[str, ...], keep: Path | None, as_j
         click.echo(f"{result.elapsed_s:.0f} s, services included")
         click.echo(line)
     sys.exit(1 if failed else 0)
+
+
+def _heed_signals(errors: Console) -> None:
+    """The first SIGINT or SIGTERM raises KeyboardInterrupt; while everything is being stopped, more change nothing."""
+    both = (signal.SIGINT, signal.SIGTERM)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        for each in both:
+            signal.signal(each, signal.SIG_IGN)
+        errors.print("stopping", highlight=False)
+        raise KeyboardInterrupt
+
+    for each in both:
+        signal.signal(each, stop)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,11 +13,19 @@ from streams.adapters.clock import Clock
 from streams.adapters.embedded.services import EmbeddedServices
 from streams.domain.errors import InvalidInput
 from streams.entrypoints.scenarios.window import Counters, WindowRun
-from streams.verifier.documents import Demo, load_demo
+from streams.verifier.documents import Demo, Window, load_demo
 from streams.verifier.report import WindowReport
 from streams.verifier.verify import count_promised, verify
 
 KILL_AT_PERCENT = 40
+
+
+def chosen_windows(demo: Demo, names: Sequence[str]) -> list[Window]:
+    """The windows of those names, all without names. Raises InvalidInput naming those there are."""
+    unknown = sorted(set(names) - {window.name for window in demo.windows})
+    if unknown:
+        raise InvalidInput(f"--window {unknown[0]}: there are {', '.join(window.name for window in demo.windows)}")
+    return [window for window in demo.windows if not names or window.name in names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +58,17 @@ def run_demo(
 ) -> DemoResult:
     """Start the services, run the windows, verify each. `report(window, delivered, promised)` counts over all windows.
 
-    Raises TownclockError where a service or a process fails; everything it started is stopped either way.
+    Raises InvalidInput if `folder` holds anything, and TownclockError where a service or a process fails; everything it
+    started is stopped either way.
     """
     demo = load_demo(examples)
-    unknown = sorted(set(windows) - {window.name for window in demo.windows})
-    if unknown:
-        raise InvalidInput(f"--window {unknown[0]}: there are {', '.join(window.name for window in demo.windows)}")
-    chosen = [window for window in demo.windows if not windows or window.name in windows]
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    chosen = chosen_windows(demo, windows)
+    make_empty(folder)
     started_s = clock.boot_s()
     services = EmbeddedServices(folder / "services")
     context = get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as oracle, ThreadPoolExecutor(1) as ahead:
+    oracle_pool = ProcessPoolExecutor(1, mp_context=context, initializer=_leave_signals_to_us)
+    with oracle_pool as oracle, ThreadPoolExecutor(1) as ahead:
         promised = [oracle.submit(count_promised, examples, window.name) for window in chosen]
         services.start()
         runs: list[WindowRun] = []
@@ -95,6 +101,22 @@ def run_demo(
             else:
                 services.destroy()
     return DemoResult(demo, reports, [run.counters for run in runs], clock.boot_s() - started_s)
+
+
+def make_empty(folder: Path) -> None:
+    """`folder`, made if need be. Raises InvalidInput if it can't be had or holds anything: nothing is ever deleted."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        filled = any(folder.iterdir())
+    except OSError as error:
+        raise InvalidInput(f"{folder}: can't be used: {error.strerror}; name a folder that can be made") from None
+    if filled:
+        raise InvalidInput(f"{folder}: is not empty; name a new folder, or remove what is in it")
+
+
+def _leave_signals_to_us() -> None:
+    """Ctrl-C goes to every process of the terminal; the verifier ends when we end it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _onto(report: Callable[[str, int, int], None], window: str, before: int, whole: int) -> Callable[[int], None]:

@@ -184,6 +184,7 @@ class WindowRun:
             region, lane = next(iter(self.demo.regions.items()))
             held = self._held(lane, lambda count: count >= 2 * _WORKERS, _HOLD_TIMEOUT_S)
             for number in range(1, _WORKERS + 1):
+                self._say(f"demo: killing deliver-{region}-{number}, with requests in flight, and processor-1")
                 self.installation.family.children[f"deliver-{region}-{number}"].kill()
                 self.installation.family.children["processor-1"].kill()
                 left = self._held(lane, lambda count: count < held, _LET_GO_TIMEOUT_S)
