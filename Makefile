@@ -14,12 +14,14 @@ help:  ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
 
 $(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "there is no '$(PYTHON)' here; townclock needs Python 3.11 or newer. Name it: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "townclock needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Name another: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "this Python has no venv module. On Debian: apt-get install python3-venv (or python3.11-venv), then run make again" >&2; exit 1; }
 	@rm -f $(STAMP); test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing townclock and its pinned dependencies into $(VENV)"
+	@echo "installing townclock and its pinned dependencies into $(VENV): about a minute"
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[embedded,dev]'
 	@touch $(STAMP)
 
