@@ -31,8 +31,18 @@ class Located:
     line: int
     problem: Problem
 
+    @property
+    def place(self) -> str:
+        """`FILE:LINE`"""
+        return f"{printable(self.file)}:{self.line}"
+
+    @property
+    def text(self) -> str:
+        """What is wrong, without the place."""
+        return describe(self.problem)
+
     def __str__(self) -> str:
-        return f"{printable(self.file)}:{self.line}: {describe(self.problem)}"
+        return f"{self.place}: {self.text}"
 
     def as_json(self) -> dict[str, object]:
         """The same as fields; `value` is null where there is none, and text where JSON can't hold it."""
@@ -69,6 +79,10 @@ class LoadedDocument:
     at: Path
     faults: tuple[Located, ...]
     _places: Callable[[], Place] = field(repr=False, compare=False)
+
+    def located(self, problem: Problem) -> Located:
+        """A problem or warning of the document, with its line."""
+        return Located(self.file, self.line_of(problem.path), problem)
 
     @property
     def text(self) -> str:
@@ -199,7 +213,7 @@ def _merged(document: LoadedDocument, problems: list[Problem]) -> list[Located]:
     """Faults of form and problems of meaning; of one value with a fault, only the fault."""
     faulty = {fault.problem.path for fault in document.faults}
     meant = [problem for problem in problems if problem.path not in faulty]
-    return [*document.faults, *(Located(document.file, document.line_of(each.path), each) for each in meant)]
+    return [*document.faults, *map(document.located, meant)]
 
 
 def _repeated_ids(documents: Sequence[LoadedDocument]) -> Iterator[Located]:

@@ -72,7 +72,7 @@ def _schedule_out(value: Schedule) -> dict[str, Any]:
         "promise": value.promise.value,
         "starts_on": None if value.starts_on is None else date_of_day(value.starts_on),
         "ends_on": None if value.ends_on is None else date_of_day(value.ends_on),
-        "count": None,
+        "count": value.count,
         "except_dates": [date_of_day(day) for day in value.except_dates],
         "late_policy": value.late_policy.value,
         "late_grace_s": value.late_grace_s,
@@ -86,8 +86,6 @@ def _schedule_out(value: Schedule) -> dict[str, Any]:
 
 
 def _schedule_in(schedule_id: str, state: plan.RevisionState, since: int | None, raw: dict[str, Any]) -> Schedule:
-    if raw["count"] is not None:
-        raise ValueError("a plan with count, which this release does not know")
     return Schedule(
         id=schedule_id,
         tenant=raw["tenant"],
@@ -108,6 +106,7 @@ def _schedule_in(schedule_id: str, state: plan.RevisionState, since: int | None,
         on_delete=OnDelete(raw["on_delete"]),
         effective_from=since,
         deliver=Delivery(raw["provider"], raw["to"], raw["payload"]),
+        count=raw["count"],
     )
 
 

@@ -24,10 +24,11 @@ from streams.domain.document_fields import (
 from streams.domain.document_payload import read_payload
 from streams.domain.document_rules import read_rule, rule_document, rule_from_json, rule_json
 from streams.domain.errors import Problem
-from streams.domain.minutes import format_day, format_tick, parse_tick
+from streams.domain.minutes import format_day, format_tick
 from streams.domain.rules import all_hours, compile_rule
 from streams.domain.schedule import (
     Delivery,
+    Every,
     Gap,
     LatePolicy,
     Mode,
@@ -43,12 +44,12 @@ __all__ = ["DocumentContext", "canonical_document", "parse_document", "rule_from
 MAX_ID_CHARS: Final = 200
 MAX_NAME_CHARS: Final = 200
 MAX_TO_CHARS: Final = 2048
+MAX_COUNT: Final = 1_000_000
 
 _FIELDS = (
     "id", "tenant", "account", "region", "zone", "rule", "gap", "overlap", "promise", "starts_on", "ends_on",
-    "except_dates", "late", "spread", "mode", "paused", "on_delete", "effective_from", "deliver",
+    "count", "except_dates", "late", "spread", "mode", "paused", "on_delete", "effective_from", "deliver",
 )  # fmt: skip
-_LATER = {"count": "a number of runs"}
 _ID_FIX = f"write 1 to {MAX_ID_CHARS} of A-Z a-z 0-9 . _ : -"
 _ID_CHAR = re.compile(r"[A-Za-z0-9._:-]")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -74,7 +75,7 @@ def parse_document(raw: object, context: DocumentContext) -> Schedule | list[Pro
         return [Problem((), raw, f"must be a mapping, not {type_name(raw)}", fix)]
     problems: list[Problem] = []
     fields = Fields(raw, (), problems)
-    fields.only(_FIELDS, _LATER)
+    fields.only(_FIELDS, {})
     schedule_id, zone, rule = _read_id(fields), _read_zone(fields, context), read_rule(fields)
     region = _read_name(fields, "region", context.regions)
     deliver = _read_deliver(fields, context)
@@ -83,7 +84,8 @@ def parse_document(raw: object, context: DocumentContext) -> Schedule | list[Pro
         fields.refuse(
             "ends_on", raw["ends_on"], f"before starts_on, {raw['starts_on']}", "write the same date or later"
         )
-    every_hour = rule is not None and all_hours(compile_rule(rule))
+    count = _read_count(fields)
+    every_hour = rule is not None and not isinstance(rule, Every) and all_hours(compile_rule(rule))
     gap = fields.choice("gap", Gap.SKIP, {gap.value: gap for gap in Gap})
     overlap = fields.choice("overlap", Overlap.BOTH if every_hour else Overlap.FIRST, {o.value: o for o in Overlap})
     late_policy, late_grace_s = _read_late(fields)
@@ -103,7 +105,7 @@ def parse_document(raw: object, context: DocumentContext) -> Schedule | list[Pro
         id=schedule_id, tenant=tenant, account=account, region=region, zone=zone, rule=rule,
         policy=Policy(gap, overlap), promise=promise, starts_on=starts_on, ends_on=ends_on,
         except_dates=tuple(sorted(except_dates)), late_policy=late_policy, late_grace_s=late_grace_s, spread_s=spread_s,
-        mode=mode, paused=paused, on_delete=on_delete, effective_from=effective_from, deliver=deliver,
+        mode=mode, paused=paused, on_delete=on_delete, effective_from=effective_from, deliver=deliver, count=count,
     )  # fmt: skip
 
 
@@ -193,6 +195,14 @@ def _read_deliver(fields: Fields, context: DocumentContext) -> Delivery | None:
     return None if provider is None or to is None or payload is None else Delivery(provider, to, payload)
 
 
+def _read_count(fields: Fields) -> int | None:
+    value = fields.raw.get("count")
+    count = None if value is None else fields.whole("count", value, range(1, MAX_COUNT + 1))
+    if count is not None and fields.raw.get("starts_on") is None:
+        fields.refuse("count", value, "counts from starts_on, which is missing", "write starts_on: YYYY-MM-DD")
+    return count
+
+
 def _read_late(fields: Fields) -> tuple[LatePolicy, int | None]:
     value = fields.raw.get("late", {})
     late = fields.mapping("late", value, "write {policy: all}")
@@ -230,13 +240,7 @@ def _read_effective_from(fields: Fields) -> int | None:
     value = fields.raw.get("effective_from")
     if value is None:
         return None
-    try:
-        if not isinstance(value, str) or not value.isascii():
-            raise ValueError
-        parse_tick(value)
-    except ValueError:
-        fields.refuse("effective_from", value, "not a UTC minute", "write YYYY-MM-DDTHH:MMZ")
-    else:
+    if fields.utc_minute("effective_from", value) is not None:
         fields.refuse("effective_from", value, "not in this version (planned revisions)", "leave it out")
     return None
 
@@ -256,6 +260,7 @@ def canonical_document(schedule: Schedule) -> dict[str, object]:
         "promise": schedule.promise.value,
         "starts_on": None if schedule.starts_on is None else format_day(schedule.starts_on),
         "ends_on": None if schedule.ends_on is None else format_day(schedule.ends_on),
+        "count": schedule.count,
         "except_dates": [format_day(day) for day in schedule.except_dates],
         "late": {"policy": schedule.late_policy.value, "grace": None if grace_s is None else format_duration(grace_s)},
         "spread": format_duration(schedule.spread_s),

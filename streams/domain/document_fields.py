@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final, TypeVar
 
 from streams.domain.errors import Problem
-from streams.domain.minutes import parse_day
+from streams.domain.minutes import parse_day, parse_tick
 
 T = TypeVar("T")
 
@@ -198,6 +198,27 @@ class Fields:
         except ValueError:
             self.refuse(key, value, "there is no such date", "write a date of the Gregorian calendar")
             return None
+
+    def utc_minute(self, key: str, value: object) -> int | None:
+        """The tick of a UTC minute."""
+        try:
+            return parse_tick(value if isinstance(value, str) and value.isascii() else "")
+        except ValueError:
+            self.refuse(key, value, "not a UTC minute", "write YYYY-MM-DDTHH:MMZ")
+            return None
+
+    def whole(self, key: str | Path, value: object, *allowed: range) -> int | None:
+        """A whole number of one of a few ranges."""
+        fix = f"write {' or '.join(f'{numbers[0]} to {numbers[-1]}' for numbers in allowed)}"
+        if isinstance(value, float):
+            self.refuse(key, value, "not a whole number", fix)
+        elif isinstance(value, bool) or not isinstance(value, int):
+            self.refuse(key, value, f"must be a whole number, not {type_name(value)}", fix)
+        elif not any(value in numbers for numbers in allowed):
+            self.refuse(key, value, "is out of range", fix)
+        else:
+            return value
+        return None
 
     def optional_day(self, key: str) -> int | None:
         """The day number of a date, or none where it is absent or null."""

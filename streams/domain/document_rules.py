@@ -3,120 +3,86 @@
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
 
-from streams.domain.document_fields import ABSENT, Fields, Path, one_of, suggestion, type_name
+from streams.domain.document_cron import read_cron, read_every
+from streams.domain.document_fields import ABSENT, Fields, one_of, suggestion, type_name
+from streams.domain.document_months import WORKDAY, read_monthly, read_once, read_yearly
+from streams.domain.document_times import WEEKDAYS, format_minute, read_daily, read_weekly
 from streams.domain.errors import InvalidInput, Problem
-from streams.domain.schedule import Daily, Rule, Weekly
+from streams.domain.minutes import format_day, format_label
+from streams.domain.schedule import (
+    Cron,
+    Daily,
+    Every,
+    MonthlyDays,
+    MonthlyWeekday,
+    MonthlyWorkday,
+    Once,
+    Rule,
+    Weekly,
+    Yearly,
+)
 
-WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_KINDS = ("daily", "weekly")
-_LATER_KINDS = ("monthly", "yearly", "once", "every", "cron")
-_LATER_WEEKLY = {"every_weeks": "weeks between runs", "anchor": "weeks between runs"}
-_TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
-_SHORT_TIME = re.compile(r"[0-9]:[0-5][0-9]")
-_WITH_SECONDS = re.compile(r"[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?")
-_AT_FIX = 'write a list of "HH:MM" times, for instance ["09:00"]'
-_WEEKDAYS_FIX = f"write a list of {one_of(WEEKDAYS)}"
+_RULE_FIX = 'write for instance {kind: daily, at: ["09:00"]}'
+_READERS: dict[str, Callable[[Fields], Rule | None]] = {
+    "daily": read_daily,
+    "weekly": read_weekly,
+    "monthly": read_monthly,
+    "yearly": read_yearly,
+    "once": read_once,
+    "every": read_every,
+    "cron": read_cron,
+}
 
 
 def read_rule(document: Fields) -> Rule | None:
     """The document's `rule`; none after noting every problem in it."""
-    value = document.required("rule", 'write for instance {kind: daily, at: ["09:00"]}')
+    value = document.required("rule", _RULE_FIX)
     if value is ABSENT:
         return None
-    fields = document.mapping("rule", value, 'write for instance {kind: daily, at: ["09:00"]}')
+    fields = document.mapping("rule", value, _RULE_FIX)
     if fields is None:
         return None
-    kind = fields.required("kind", f"write {one_of(_KINDS)}")
-    if kind == "daily":
-        fields.only(("kind", "at"), {})
-        at = _read_at(fields)
-        return None if at is None else Daily(at)
-    if kind == "weekly":
-        fields.only(("kind", "weekdays", "at"), _LATER_WEEKLY)
-        weekdays, at = _read_weekdays(fields), _read_at(fields)
-        return None if at is None or weekdays is None else Weekly(weekdays, at)
-    _refuse_kind(fields, kind)
+    kind = fields.required("kind", f"write {one_of(_READERS)}")
+    if isinstance(kind, str) and kind in _READERS:
+        return _READERS[kind](fields)
+    if isinstance(kind, str):
+        fields.refuse("kind", kind, "there is no such kind of rule", suggestion(kind, _READERS))
+    elif kind is not ABSENT:
+        fields.refuse("kind", kind, f"must be text, not {type_name(kind)}", f"allowed: {one_of(_READERS)}")
     return None
 
 
-def _refuse_kind(fields: Fields, kind: object) -> None:
-    if kind is ABSENT:
-        return
-    if kind in _LATER_KINDS:
-        fields.refuse("kind", kind, f"not in this version (rules of kind {kind})", f"use {one_of(_KINDS)}")
-    elif isinstance(kind, str):
-        fields.refuse("kind", kind, "there is no such kind of rule", suggestion(kind, _KINDS))
-    else:
-        fields.refuse("kind", kind, f"must be text, not {type_name(kind)}", f"allowed: {one_of(_KINDS)}")
-
-
-def _read_at(fields: Fields) -> tuple[int, ...] | None:
-    value = fields.required("at", _AT_FIX)
-    if value is ABSENT:
-        return None
-    if value == []:
-        fields.refuse("at", value, "is empty", _AT_FIX)
-        return None
-
-    def read(path: Path, raw: object) -> int | None:
-        found = _TIME.fullmatch(raw) if isinstance(raw, str) else None
-        if found:
-            return int(found[1]) * 60 + int(found[2])
-        _refuse_time(fields, path, raw)
-        return None
-
-    minutes = fields.distinct("at", value, _AT_FIX, read)
-    if minutes is not None and minutes != sorted(minutes):
-        ascending = json.dumps([format_minute(minute) for minute in sorted(minutes)])
-        fields.refuse("at", value, "not in ascending order", f"write {ascending}")
-        return None
-    return None if minutes is None else tuple(minutes)
-
-
-def _refuse_time(fields: Fields, path: Path, raw: object) -> None:
-    if isinstance(raw, str) and _WITH_SECONDS.fullmatch(raw):
-        fields.refuse(path, raw, "finer than a minute", "rules are kept to the minute: write HH:MM")
-    elif isinstance(raw, str) and _SHORT_TIME.fullmatch(raw):
-        fields.refuse(path, raw, "not a time of day", f'write "0{raw}"')
-    else:
-        fields.refuse(path, raw, "not a time of day", 'write "HH:MM", from "00:00" to "23:59"')
-
-
-def _read_weekdays(fields: Fields) -> tuple[int, ...] | None:
-    value = fields.required("weekdays", _WEEKDAYS_FIX)
-    if value is ABSENT:
-        return None
-    if value == []:
-        fields.refuse("weekdays", value, "is empty", _WEEKDAYS_FIX)
-        return None
-
-    def read(path: Path, raw: object) -> int | None:
-        if isinstance(raw, str) and raw in WEEKDAYS:
-            return WEEKDAYS.index(raw)
-        short = raw[:3].casefold() if isinstance(raw, str) else ""
-        fix = f"did you mean {short}?" if short in WEEKDAYS else f"allowed: {one_of(WEEKDAYS)}"
-        fields.refuse(path, raw, "not a weekday", fix)
-        return None
-
-    weekdays = fields.distinct("weekdays", value, _WEEKDAYS_FIX, read)
-    return None if weekdays is None else tuple(sorted(weekdays))
-
-
-def format_minute(minute: int) -> str:
-    """`02:30` of a minute of the day."""
-    return f"{minute // 60:02d}:{minute % 60:02d}"
-
-
 def rule_document(rule: Rule) -> dict[str, object]:
-    """The rule as a document writes it, every field there."""
-    at = [format_minute(minute) for minute in rule.at]
-    if isinstance(rule, Weekly):
-        return {"kind": "weekly", "weekdays": [WEEKDAYS[weekday] for weekday in rule.weekdays], "at": at}
-    return {"kind": "daily", "at": at}
+    """The rule as a document writes it, every field there but an absent anchor."""
+    if isinstance(rule, Cron):
+        return {"kind": "cron", "expression": rule.expression}
+    if isinstance(rule, Every):
+        return {"kind": "every", "minutes": rule.minutes, "anchor": f"{format_label(rule.anchor)}Z"}
+    return {**_dates_document(rule), "at": [format_minute(minute) for minute in rule.at]}
+
+
+def _dates_document(
+    rule: Daily | Weekly | MonthlyDays | MonthlyWeekday | MonthlyWorkday | Yearly | Once,
+) -> dict[str, object]:
+    match rule:
+        case Daily():
+            return {"kind": "daily"}
+        case Weekly(weekdays, _, every_weeks, anchor):
+            weekly: dict[str, object] = {"kind": "weekly", "weekdays": [WEEKDAYS[weekday] for weekday in weekdays]}
+            return weekly if anchor is None else {**weekly, "every_weeks": every_weeks, "anchor": format_day(anchor)}
+        case MonthlyDays(days, missing_day, _):
+            return {"kind": "monthly", "days": list(days), "missing_day": missing_day.value}
+        case MonthlyWeekday(nth, weekday, _):
+            return {"kind": "monthly", "nth": nth, "weekday": WEEKDAYS[weekday]}
+        case MonthlyWorkday(nth, _):
+            return {"kind": "monthly", "nth": nth, "weekday": WORKDAY}
+        case Yearly(month, day, missing_day, _):
+            return {"kind": "yearly", "month": month, "day": day, "missing_day": missing_day.value}
+        case Once(day, _):
+            return {"kind": "once", "date": format_day(day)}
 
 
 @lru_cache(maxsize=65536)

@@ -1,7 +1,8 @@
 """The index: which schedules a tick reaches, without looking at the others.
 
 Schedules are kept by (zone, minute of day), and under each by date predicate, so that a predicate is asked once per
-local minute. Most ticks lie far from any transition: then a zone costs one addition and one look-up.
+local minute. Most ticks lie far from any transition: then a zone costs one addition and one look-up. Elapsed rules are
+kept apart, by interval and phase.
 """
 
 from __future__ import annotations
@@ -9,21 +10,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
+from streams.domain.bounds import Span, span_of
 from streams.domain.bundle import ZoneBundle
+from streams.domain.elapsed import ElapsedBuckets
 from streams.domain.errors import InvalidInput
 from streams.domain.minutes import MINUTES_PER_DAY
-from streams.domain.rules import CompiledRule, DatePredicate, compile_rule, minutes_of_day
-from streams.domain.schedule import Policy, Promise, Schedule
+from streams.domain.predicates import DatePredicate
+from streams.domain.rules import CompiledRule, compile_rule, minutes_of_day
+from streams.domain.schedule import Every, Policy, Promise, Schedule
 from streams.domain.zones import ZoneTable
 
 _NEVER = 1 << 62
 
 
 class Due(NamedTuple):
-    """A schedule that fires at a tick: the caller's number for it, the label kept, and which copy (see `Firing`)."""
+    """A schedule that fires at a tick: the caller's number for it, the label kept (none for an elapsed rule), and which
+    copy (see `Firing`).
+    """
 
     number: int
-    label: int
+    label: int | None
     copy: int
     policy: Policy
 
@@ -50,18 +56,17 @@ class Index(Protocol):
 class _Entry(NamedTuple):
     number: int
     schedule: Schedule
-    compiled: CompiledRule
+    span: Span
     code: int
     since: int | None
 
-    def admits(self, tick: int, day: int) -> bool:
-        """Bounds and exception dates; the rule itself has matched."""
+    def admits(self, tick: int, label: int) -> bool:
+        """Bounds and exception dates; the rule itself has matched. Of an elapsed rule, `label` is the tick."""
         schedule = self.schedule
         return (
-            (schedule.starts_on is None or day >= schedule.starts_on)
-            and (schedule.ends_on is None or day <= schedule.ends_on)
+            self.span.first <= label <= self.span.last
             and (schedule.effective_from is None or tick >= schedule.effective_from)
-            and day not in schedule.except_dates
+            and label // MINUTES_PER_DAY not in schedule.except_dates
         )
 
 
@@ -78,18 +83,18 @@ class _Zone:
         self.buckets: dict[int, _Bucket] = {}
         self.size = 0
 
-    def add(self, entry: _Entry) -> None:
-        for minute in minutes_of_day(entry.compiled.minutes):
+    def add(self, entry: _Entry, compiled: CompiledRule) -> None:
+        for minute in minutes_of_day(compiled.minutes):
             bucket = self.buckets.setdefault(minute, {})
-            bucket.setdefault(entry.compiled.predicate, {})[entry.number] = entry
+            bucket.setdefault(compiled.predicate, {})[entry.number] = entry
         self.size += 1
 
-    def discard(self, entry: _Entry) -> None:
-        for minute in minutes_of_day(entry.compiled.minutes):
+    def discard(self, entry: _Entry, compiled: CompiledRule) -> None:
+        for minute in minutes_of_day(compiled.minutes):
             bucket = self.buckets[minute]
-            del bucket[entry.compiled.predicate][entry.number]
-            if not bucket[entry.compiled.predicate]:
-                del bucket[entry.compiled.predicate]
+            del bucket[compiled.predicate][entry.number]
+            if not bucket[compiled.predicate]:
+                del bucket[compiled.predicate]
             if not bucket:
                 del self.buckets[minute]
         self.size -= 1
@@ -100,7 +105,7 @@ class _Zone:
         for predicate, entries in self.buckets.get(minute, {}).items():
             if predicate.matches(day):
                 for entry in entries.values():
-                    if entry.admits(tick, day):
+                    if entry.admits(tick, label):
                         yield entry
 
     def near_transition(self, tick: int) -> Iterator[Due]:
@@ -126,6 +131,7 @@ class DictIndex:
     def __init__(self, bundle: ZoneBundle) -> None:
         self._bundle = bundle
         self._entries: dict[int, _Entry] = {}
+        self._elapsed: ElapsedBuckets[_Entry] = ElapsedBuckets()
         self._zones: dict[str, _Zone] = {}
         self._ordinary: list[tuple[int, dict[int, _Bucket], _Zone]] = []
         self._special: list[_Zone] = []
@@ -138,26 +144,37 @@ class DictIndex:
         """As `Index.put`. Raises InvalidInput for a zone the bundle lacks and for a promise this index can't keep."""
         if schedule.promise is not Promise.LABEL:
             raise InvalidInput(f"schedule {schedule.id}: promise {schedule.promise} is not evaluated by this index")
+        table = self._bundle.table(schedule.zone)
         self.remove(number)
-        zone = self._zones.get(schedule.zone)
-        if zone is None:
-            zone = self._zones[schedule.zone] = _Zone(self._bundle.table(schedule.zone))
-            self._from = self._until = 0
         if since is None:
             since = schedule.effective_from
-        entry = _Entry(number, schedule, compile_rule(schedule.rule), schedule.policy.code, since)
+        entry = _Entry(number, schedule, span_of(schedule), schedule.policy.code, since)
+        if isinstance(schedule.rule, Every):
+            self._elapsed.add(number, schedule.rule, entry)
+        else:
+            self._zone(schedule.zone, table).add(entry, compile_rule(schedule.rule))
         self._entries[number] = entry
-        zone.add(entry)
+
+    def _zone(self, name: str, table: ZoneTable) -> _Zone:
+        zone = self._zones.get(name)
+        if zone is None:
+            zone = self._zones[name] = _Zone(table)
+            self._from = self._until = 0
+        return zone
 
     def remove(self, number: int) -> None:
         """As `Index.remove`."""
         entry = self._entries.pop(number, None)
         if entry is None:
             return
-        zone = self._zones[entry.schedule.zone]
-        zone.discard(entry)
+        schedule = entry.schedule
+        if isinstance(schedule.rule, Every):
+            self._elapsed.discard(number, schedule.rule)
+            return
+        zone = self._zones[schedule.zone]
+        zone.discard(entry, compile_rule(schedule.rule))
         if not zone.size:
-            del self._zones[entry.schedule.zone]
+            del self._zones[schedule.zone]
             self._from = self._until = 0
 
     def due(self, tick: int) -> list[Due]:
@@ -171,12 +188,15 @@ class DictIndex:
                 found += [Due(e.number, label, 0, e.schedule.policy) for e in zone.reached(tick, label)]
         for zone in self._special:
             found += zone.near_transition(tick)
+        for entry in self._elapsed.at(tick):
+            if entry.admits(tick, tick):
+                found.append(Due(entry.number, None, 0, entry.schedule.policy))
         if len(found) > 1:
             found.sort(key=self._order)
         return found
 
     def _order(self, due: Due) -> tuple[str, int, int, int]:
-        return self._entries[due.number].schedule.id, due.label, due.copy, due.number
+        return self._entries[due.number].schedule.id, -1 if due.label is None else due.label, due.copy, due.number
 
     def _plan(self, tick: int) -> None:
         """Sort the zones into those near a transition and the others, up to the next tick at which one changes."""

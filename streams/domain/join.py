@@ -10,7 +10,7 @@ from streams.domain.asof import InForce, Transition
 from streams.domain.bundle import ZoneBundle
 from streams.domain.errors import BrokenPromise, InvalidInput
 from streams.domain.index import DictIndex, Due, Index
-from streams.domain.keys import label_key
+from streams.domain.keys import elapsed_key, label_key
 from streams.domain.minutes import MINUTES_PER_DAY, format_tick
 from streams.domain.occurrence import Ended, Fire, OccurrenceRecord, TickSource
 from streams.domain.plan import RevisionState
@@ -105,8 +105,10 @@ class Joiner:
         schedule = state.revision.schedule
         due_s = tick * _TICK_S
         deliver = schedule.deliver
+        elapsed = due.label is None  # its date is the UTC date
+        on = tick if due.label is None else due.label
         return Fire(
-            key=label_key(schedule.id, due.label, due.copy),
+            key=elapsed_key(schedule.id, tick) if elapsed else label_key(schedule.id, on, due.copy),
             schedule_id=schedule.id,
             incarnation=state.incarnation,
             revision=state.revision.number,
@@ -119,7 +121,7 @@ class Joiner:
             due_s=due_s,
             deliver_by_s=None if schedule.late_grace_s is None else due_s + schedule.late_grace_s,
             late_policy=schedule.late_policy,
-            ledger_day=due.label // MINUTES_PER_DAY,
+            ledger_day=on // MINUTES_PER_DAY,
             tz_version=self._tz_version,
             source=source,
             region=schedule.region,

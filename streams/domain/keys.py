@@ -10,7 +10,12 @@ from streams.domain.minutes import format_day, format_label
 def label_key(schedule_id: str, label: int, copy: int = 0) -> str:
     """The key of a promised label. `copy` 1: the second fire under `both`. An edit or a tzdata change keeps the key."""
     suffix = f"#{copy + 1}" if copy else ""
-    return sha256(f"{schedule_id}|{format_label(label)}{suffix}".encode()).hexdigest()
+    return nominal_key(schedule_id, f"{format_label(label)}{suffix}")
+
+
+def nominal_key(schedule_id: str, nominal: str) -> str:
+    """The key of a label's text; also of one that no calendar has, `2027-02-31T09:00`, which names a non-fire."""
+    return sha256(f"{schedule_id}|{nominal}".encode()).hexdigest()
 
 
 def business_date_key(schedule_id: str, day: int) -> str:

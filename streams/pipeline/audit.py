@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from streams.domain.bundle import ZoneBundle
+from streams.domain.explain import Decision, Explained, explain
 from streams.domain.minutes import MINUTES_PER_DAY, format_label
 from streams.domain.plan import Revision, RevisionState
-from streams.domain.preview import Decision, Explained, explain
-from streams.domain.rules import compile_rule, minutes_of_day
+from streams.domain.rules import compile_rule
+from streams.domain.schedule import Every
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +172,10 @@ def _judge(revisions: Sequence[KnownRevision], known: KnownRevision, explained: 
 
 
 def _rule_has(revision: Revision, label: int) -> bool:
-    compiled = compile_rule(revision.schedule.rule)
-    day, minute = divmod(label, MINUTES_PER_DAY)
-    return compiled.predicate.matches(day) and minute in minutes_of_day(compiled.minutes)
+    rule = revision.schedule.rule
+    if isinstance(rule, Every):
+        return False  # it has ticks, and no labels
+    return compile_rule(rule).reaches(*divmod(label, MINUTES_PER_DAY))
 
 
 def whole_second(at: datetime) -> str:

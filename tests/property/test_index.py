@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from streams.adapters.tz.wheel import wheel_bundle
 from streams.domain.index import DictIndex
 from streams.domain.keys import label_key
-from streams.domain.minutes import MINUTES_PER_DAY, day_of
+from streams.domain.minutes import MINUTES_PER_DAY, day_of, format_label
 from streams.domain.preview import Decision, preview
 from streams.domain.schedule import POLICIES, Daily, Rule, Schedule, Weekly
 from tests.calendar_support import HARD_ZONES, make_schedule
@@ -63,12 +63,17 @@ def test_due_and_preview_agree(data: st.DataObject) -> None:
 
     first, last = middle - 200, middle + 200
     found = [
-        (tick, live[due.number].id, due.label, label_key(live[due.number].id, due.label, due.copy))
+        (
+            tick,
+            live[due.number].id,
+            None if due.label is None else format_label(due.label),
+            label_key(live[due.number].id, due.label, due.copy),
+        )
         for tick in range(first, last)
         for due in index.due(tick)
     ]
     promised = [
-        (line.instant, line.schedule_id, line.label, line.key)
+        (line.instant, line.schedule_id, line.nominal, line.key)
         for line in preview(live, wheel_bundle(), first, last)
         if line.decision is Decision.FIRE
     ]

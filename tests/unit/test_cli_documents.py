@@ -15,8 +15,6 @@ from streams.entrypoints.cli import documents, main
 from streams.entrypoints.cli.documents import preview, validate
 
 CASES = json.loads((Path(__file__).parent.parent / "data" / "calendar.json").read_text("utf-8"))
-HERE = [case for case in CASES if case["schedule"]["rule"]["kind"] in ("daily", "weekly")]
-LATER = [case for case in CASES if case not in HERE]
 BERLIN = """\
 id: berlin-payroll
 region: eu
@@ -40,7 +38,7 @@ def exits(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, 
     return stopped.value.code, captured.out, captured.err
 
 
-@pytest.mark.parametrize("case", HERE, ids=[case["name"] for case in HERE])
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
 def test_preview_agrees_with_the_shared_cases(case: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     path.write_text(json.dumps(case["schedule"]))
@@ -50,16 +48,25 @@ def test_preview_agrees_with_the_shared_cases(case: dict[str, Any], tmp_path: Pa
     assert [line["nominal"] for line in lines if line["decision"] == "gap_skipped"] == case["gap_skipped"]
 
 
-@pytest.mark.parametrize("case", LATER, ids=[case["name"] for case in LATER])
-def test_rules_of_a_later_version_are_refused_by_name(
-    case: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "s.json"
-    path.write_text(json.dumps(case["schedule"]))
-    code, out, err = exits(capsys, "preview", str(path), "--from", case["from"], "--to", case["to"])
-    kind = case["schedule"]["rule"]["kind"]
-    assert (code, out) == (2, "")
-    assert err == f'{path}:1: rule.kind: not in this version (rules of kind {kind}) ("{kind}"); use daily or weekly\n'
+def test_the_shared_cases_are_all_there() -> None:
+    assert len(CASES) == 18
+
+
+def test_an_elapsed_rule_has_no_nominal_label(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        "id: pulse\nregion: eu\nzone: America/New_York\ndeliver: {provider: log, to: x, payload: {}}\n"
+        "rule: {kind: every, minutes: 90, anchor: 2026-11-01T00:00Z}\n"
+    )
+    window = ("--from", "2026-11-01T04:30Z", "--to", "2026-11-01T06:01Z")
+    lines = previewed(str(path), *window)
+    assert [(line["nominal"], line["instant"]) for line in lines] == [
+        (None, "2026-11-01T04:30:00Z"),
+        (None, "2026-11-01T06:00:00Z"),
+    ]
+    assert lines[0]["key"] == "1f46d45f658f9035e69a29552401b423be5fad2f95e43c841b89c72714d4250f"
+    table = CliRunner().invoke(preview, [str(path), *window], catch_exceptions=False).stdout.splitlines()
+    assert table[1].split()[:4] == ["2026-11-01T04:30:00Z", "-", "fire", "pulse"]
 
 
 def test_preview_prints_the_object_of_the_contract(tmp_path: Path) -> None:
@@ -87,7 +94,7 @@ def test_a_long_window_is_printed_in_order_and_whole(tmp_path: Path, monkeypatch
     path = tmp_path / "s.json"
     every = [
         {**case["schedule"], "id": f"{case['name']}-{at}", "rule": {"kind": "daily", "at": [at]}}
-        for case in HERE
+        for case in CASES
         for at in ("00:00", "02:15", "23:59")
     ]
     path.write_text(json.dumps(every))
@@ -148,6 +155,21 @@ def test_validate_says_how_many_or_every_problem(tmp_path: Path) -> None:
     assert CliRunner().invoke(validate, [str(path)], obj=dict(shared)).output == "2 schedules are valid\n"
     done = CliRunner().invoke(validate, [str(path), "--json"], obj=dict(shared))
     assert json.loads(done.output) == {"files": 1, "schedules": 2}
+
+
+def test_validate_warns_of_a_once_that_is_past_and_accepts_it(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    settings = tmp_path / "townclock.toml"
+    settings.write_text("")
+    path.write_text(BERLIN.replace("{kind: weekly, weekdays: [sun], ", "{kind: once, date: 2020-02-29, "))
+    done = CliRunner().invoke(validate, [str(path)], obj={"config": str(settings)})
+    assert (done.exit_code, done.stdout) == (0, "1 schedule is valid\n")
+    said = 'rule.date: is past, so nothing will run ("2020-02-29"); write a later date, or leave the schedule out'
+    assert done.stderr == f"{path}:4: warning: {said}\n"
+    done = CliRunner().invoke(validate, [str(path), "--json"], obj={"config": str(settings)})
+    assert json.loads(done.stdout) == {"files": 1, "schedules": 1}
+    [warning] = json.loads(done.stderr)
+    assert (warning["warning"], warning["line"], warning["field"]) == (True, 4, "rule.date")
 
 
 def test_validate_knows_the_regions_and_providers_of_the_settings(tmp_path: Path) -> None:

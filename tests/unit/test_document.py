@@ -184,7 +184,7 @@ def test_the_canonical_document_has_every_field_resolved() -> None:
     assert json.loads(json.dumps(canonical_document(accepted()))) == {
         "id": "payroll", "tenant": "default", "account": None, "region": "eu", "zone": "Europe/Berlin",
         "rule": {"kind": "daily", "at": ["09:00"]}, "gap": "skip", "overlap": "first", "promise": "label",
-        "starts_on": None, "ends_on": None, "except_dates": [], "late": {"policy": "all", "grace": None},
+        "starts_on": None, "ends_on": None, "count": None, "except_dates": [], "late": {"policy": "all", "grace": None},
         "spread": "0s", "mode": "live", "paused": False, "on_delete": "cancel", "effective_from": None,
         "deliver": {"provider": "log", "to": "x", "payload": None},
     }  # fmt: skip

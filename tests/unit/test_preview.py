@@ -9,43 +9,36 @@ from typing import Any
 import pytest
 
 from streams.adapters.tz.wheel import wheel_bundle
+from streams.domain.document import DocumentContext, parse_document
 from streams.domain.errors import InvalidInput
 from streams.domain.keys import business_date_key, elapsed_key, label_key
-from streams.domain.minutes import format_label, format_tick, parse_day, parse_label, parse_tick
+from streams.domain.minutes import format_tick, parse_day, parse_label, parse_tick
 from streams.domain.preview import Decision, Preview, preview
-from streams.domain.rules import all_hours, compile_rule
-from streams.domain.schedule import Daily, Gap, Overlap, Policy, Promise, Rule, Schedule, Weekly
+from streams.domain.schedule import Daily, Gap, Overlap, Policy, Promise, Schedule
 from tests.calendar_support import make_schedule
 
 CASES = json.loads((Path(__file__).parent.parent / "data" / "calendar.json").read_text("utf-8"))
-WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-HERE = [case for case in CASES if case["schedule"]["rule"]["kind"] in ("daily", "weekly")]
+CONTEXT = DocumentContext(frozenset(wheel_bundle().names))
 NEW_YORK_GAP = ("2027-03-14T00:00Z", "2027-03-15T00:00Z")
 NEW_YORK_OVERLAP = ("2026-11-01T00:00Z", "2026-11-02T00:00Z")
 
 
 def schedule_of(document: dict[str, Any]) -> Schedule:
-    rule: Rule
-    at = tuple(int(time[:2]) * 60 + int(time[3:]) for time in document["rule"]["at"])
-    if document["rule"]["kind"] == "daily":
-        rule = Daily(at)
-    else:
-        rule = Weekly(tuple(WEEKDAYS.index(name) for name in document["rule"]["weekdays"]), at)
-    overlap = "both" if all_hours(compile_rule(rule)) else "first"
-    policy = Policy(Gap(document.get("gap", "skip")), Overlap(document.get("overlap", overlap)))
-    return make_schedule(rule, schedule_id=document["id"], zone=document["zone"], policy=policy)
+    schedule = parse_document(document, CONTEXT)
+    assert isinstance(schedule, Schedule), schedule
+    return schedule
 
 
 def window(schedule: Schedule, first: str, last: str) -> list[Preview]:
     return preview([schedule], wheel_bundle(), parse_tick(first), parse_tick(last))
 
 
-def decisions(schedule: Schedule, first: str, last: str) -> list[tuple[str, str, str]]:
+def decisions(schedule: Schedule, first: str, last: str) -> list[tuple[str | None, str, str]]:
     lines = window(schedule, first, last)
-    return [(format_label(line.label), format_tick(line.concerned)[5:16], line.decision.value) for line in lines]
+    return [(line.nominal, format_tick(line.concerned)[5:16], line.decision.value) for line in lines]
 
 
-@pytest.mark.parametrize("case", HERE, ids=[case["name"] for case in HERE])
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
 def test_shared_calendar_cases(case: dict[str, Any]) -> None:
     lines = [line.as_json() for line in window(schedule_of(case["schedule"]), case["from"], case["to"])]
     fires = [[line["nominal"], line["instant"]] for line in lines if line["decision"] == "fire"]
@@ -54,8 +47,8 @@ def test_shared_calendar_cases(case: dict[str, Any]) -> None:
     assert skipped == case["gap_skipped"]
 
 
-def test_the_shared_cases_of_these_rules_are_there() -> None:
-    assert len(HERE) == 11
+def test_the_shared_cases_are_there() -> None:
+    assert len(CASES) == 18
 
 
 def test_golden_keys() -> None:

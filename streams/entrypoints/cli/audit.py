@@ -104,7 +104,7 @@ def _show(found: list[Audited], as_json: bool) -> None:
             click.echo(json.dumps(each.as_json(), ensure_ascii=False))
             continue
         shown = each.as_json()
-        click.echo(f"{shown['state']}: {each.schedule_id} {each.nominal} {each.zone} at {shown['instant']}")
+        click.echo(f"{shown['state']}: {each.schedule_id} {each.nominal or '-'} {each.zone} at {shown['instant']}")
         if each.reason:
             click.echo(f"  why        {each.reason}")
         click.echo(f"  key        {each.key}")

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streams.domain.minutes import MINUTES_PER_DAY, format_label, format_tick, parse_tick
+from streams.domain.minutes import MINUTES_PER_DAY, format_tick, parse_tick
 
 if TYPE_CHECKING:
+    from streams.adapters.documents import Accepted
     from streams.domain.bundle import ZoneBundle
     from streams.domain.preview import Preview
     from streams.domain.schedule import Schedule
@@ -80,7 +81,7 @@ def _print_table(schedules: Sequence[Schedule], lines: Iterator[Preview]) -> Non
     click.echo(row("INSTANT", "NOMINAL", "DECISION", "SCHEDULE", "ZONE", "KEY"))
     for line in lines:
         instant = "-" if line.instant is None else format_tick(line.instant)
-        click.echo(row(instant, format_label(line.label), line.decision, line.schedule_id, line.zone, line.key))
+        click.echo(row(instant, line.nominal or "-", line.decision, line.schedule_id, line.zone, line.key))
 
 
 @click.command()
@@ -103,8 +104,28 @@ def validate(ctx: click.Context, files: Sequence[str], as_json: bool) -> None:
         regions=settings.regions or None,
         providers=frozenset(settings.providers) or None,
     )
-    count = len(load_documents(files).accept(context))
+    accepted = load_documents(files).accept(context)
+    warn(accepted, as_json)
+    count = len(accepted)
     if as_json:
         click.echo(json.dumps({"files": len(files), "schedules": count}))
     else:
         click.echo(f"{count} {'schedule is' if count == 1 else 'schedules are'} valid")
+
+
+def warn(accepted: Sequence[Accepted], as_json: bool) -> None:
+    """Tell on stderr what in valid documents looks like a mistake: `FILE:LINE: warning: ...`, or a JSON list."""
+    from streams.adapters.clock import SystemClock
+    from streams.adapters.tz.wheel import wheel_bundle
+    from streams.domain.schedule_warnings import warnings_of
+
+    bundle, now_tick = wheel_bundle(), int(SystemClock().now_s()) // 60
+    found = [
+        each.document.located(warning)
+        for each in accepted
+        for warning in warnings_of(each.schedule, bundle.table(each.schedule.zone), now_tick)
+    ]
+    if as_json and found:
+        click.echo(json.dumps([{**each.as_json(), "warning": True} for each in found]), err=True)
+    for each in () if as_json else found:
+        click.echo(f"{each.place}: warning: {each.text}", err=True)

@@ -11,7 +11,7 @@ import click
 
 from streams.domain.errors import InvalidInput
 from streams.entrypoints.cli.common import settings_of
-from streams.entrypoints.cli.documents import validate
+from streams.entrypoints.cli.documents import validate, warn
 from streams.entrypoints.cli.schedules_read import get, list_schedules
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def apply(
 
     settings = _with_regions(settings_of(ctx))
     documents = load_documents(files).accept(document_context(settings, wheel_bundle()))
+    warn(documents, as_json)
     who = actor or default_actor()
     changes = [
         Change(new_id(), ChangeKind.PUT, item.schedule.id, item.document.text, if_revision, None, None, who)
