@@ -60,6 +60,7 @@ def make_schedule(
     effective_from: int | None = None,
     paused: bool = False,
     spread_s: int = 0,
+    count: int | None = None,
 ) -> Schedule:
     return Schedule(
         id=schedule_id,
@@ -81,6 +82,7 @@ def make_schedule(
         on_delete=OnDelete.CANCEL,
         effective_from=effective_from,
         deliver=Delivery("log", "x", "{}"),
+        count=count,
     )
 
 

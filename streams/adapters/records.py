@@ -86,6 +86,8 @@ def _schedule_out(value: Schedule) -> dict[str, Any]:
 
 
 def _schedule_in(schedule_id: str, state: plan.RevisionState, since: int | None, raw: dict[str, Any]) -> Schedule:
+    if raw["count"] is not None and (raw["count"] < 1 or raw["starts_on"] is None):
+        raise ValueError(f"count {raw['count']}, which needs to be positive and a starts_on to count from")
     return Schedule(
         id=schedule_id,
         tenant=raw["tenant"],

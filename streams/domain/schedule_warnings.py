@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streams.domain.errors import Problem
-from streams.domain.minutes import MINUTES_PER_DAY, format_day, format_label
+from streams.domain.minutes import MINUTES_PER_DAY, format_day
 from streams.domain.schedule import Once, Schedule
 from streams.domain.upcoming import upcoming
 from streams.domain.zones import ZoneTable
@@ -25,13 +25,13 @@ def warnings_of(schedule: Schedule, table: ZoneTable, now_tick: int) -> list[Pro
         if _tick_near(table, last) < now_tick:
             fix = "write a later date, or leave the schedule out"
             return [Problem(("rule", "date"), format_day(rule.day), "is past, so nothing will run", fix)]
-        what = f"nothing will run: {format_label(last)} does not exist there, or a bound or exception leaves it out"
+        what = "nothing will run: the clock jumps over it, or a bound or exception leaves it out"
         return [Problem(("rule", "date"), format_day(rule.day), what, "write another date, or gap: next_valid")]
     if schedule.count is not None:
         what = "its labels are past, so nothing will run"
         return [Problem(("count",), schedule.count, what, "write a greater count or a later starts_on")]
     ends_on = "" if schedule.ends_on is None else format_day(schedule.ends_on)
-    return [Problem(("ends_on",), ends_on, "nothing will run until then", "write a later date, or leave it out")]
+    return [Problem(("ends_on",), ends_on, "nothing is left to run until then", "write a later date, or leave it out")]
 
 
 def _has_more(schedule: Schedule, table: ZoneTable, now_tick: int) -> bool:

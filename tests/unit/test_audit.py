@@ -7,7 +7,7 @@ import pytest
 from streams.adapters.tz.wheel import wheel_bundle
 from streams.domain.minutes import parse_day, parse_label, parse_tick
 from streams.domain.plan import Revision, RevisionState
-from streams.domain.schedule import Daily, Gap, Overlap, Policy, Weekly
+from streams.domain.schedule import Cron, Daily, Every, Gap, Overlap, Policy, Weekly
 from streams.pipeline.audit import KnownRevision, NotInLedger, explain_label
 from tests.schedules import schedule
 
@@ -40,6 +40,15 @@ def why(*revisions: KnownRevision, label: str) -> tuple[str, str | None, int]:
         ("2027-03-27T02:30", {"rule": AT_0230, "ends_on": parse_day("2027-03-26")}, "not_fired", "after_end"),
         ("2027-03-27T02:30", {"rule": AT_0230, "paused": True}, "not_fired", "paused"),
         ("2025-12-31T02:30", {"rule": AT_0230}, "not_fired", "before_effective"),
+        ("2027-03-27T02:30", {"rule": Cron("30 2 * * fri")}, "never_due", None),
+        ("2027-03-26T02:30", {"rule": Cron("30 2 * * fri")}, "not_recorded", None),
+        (
+            "2027-03-29T02:30",
+            {"rule": AT_0230, "starts_on": parse_day("2027-03-27"), "count": 2},
+            "not_fired",
+            "after_end",
+        ),
+        ("2027-03-27T02:30", {"rule": Every(1, 0)}, "never_due", None),
     ],
 )
 def test_one_revision(label: str, fields: dict[str, object], state: str, decision: str | None) -> None:

@@ -19,7 +19,27 @@ from streams.domain.errors import InvalidInput
 from streams.domain.occurrence import Ended, Fire, Obligation, TickSource
 from streams.domain.plan import Plan, Revision, RevisionState
 from streams.domain.registry import Rejection
-from streams.domain.schedule import Daily, Delivery, Gap, LatePolicy, Mode, OnDelete, Overlap, Policy, Promise, Weekly
+from streams.domain.schedule import (
+    Cron,
+    Daily,
+    Delivery,
+    Every,
+    Gap,
+    LatePolicy,
+    MissingDay,
+    Mode,
+    MonthlyDays,
+    MonthlyWeekday,
+    MonthlyWorkday,
+    Once,
+    OnDelete,
+    Overlap,
+    Policy,
+    Promise,
+    Rule,
+    Weekly,
+    Yearly,
+)
 from streams.domain.tick import Tick
 from streams.domain.tzdata import TzActivation, TzBundle
 from tests.schedules import schedule
@@ -185,6 +205,33 @@ def test_a_plan_without_revisions_or_out_of_order_is_refused() -> None:
     for revisions in ((), tuple(reversed(plan.revisions)), (plan.revisions[0],) * 2):
         with pytest.raises(codec.Undecodable, match="not ascending"):
             codec.decode(codec.encode(Plan("a", 1, 1, revisions)))
+
+
+ELSEWHERE = [
+    Weekly((6,), (540,), 2, 20_821),
+    MonthlyDays((31, -1), MissingDay.CLAMP, (540,)),
+    MonthlyWeekday(-1, 4, (540,)),
+    MonthlyWorkday(-1, (540,)),
+    Yearly(2, 29, MissingDay.NEXT, (540,)),
+    Once(20_891, (540,)),
+    Every(90, 29_979_360),
+    Cron("*/15 9-17 * * mon-fri"),
+]
+
+
+@pytest.mark.parametrize("rule", ELSEWHERE, ids=str)
+def test_a_plan_holds_every_kind_of_rule_and_a_count(rule: Rule) -> None:
+    for count in (None, 12):
+        one = schedule(rule=rule, starts_on=20_819, count=count)
+        plan = Plan("a", 1, 1, (Revision(1, RevisionState.ACTIVE, None, one),))
+        assert codec.decode(codec.encode(plan)) == plan
+
+
+@pytest.mark.parametrize("fields", [{"count": 3}, {"count": 0, "starts_on": 20_819}])
+def test_a_count_that_counts_nothing_is_refused(fields: dict[str, int]) -> None:
+    plan = Plan("a", 1, 1, (Revision(1, RevisionState.ACTIVE, None, schedule(**fields)),))
+    with pytest.raises(codec.Undecodable, match="a starts_on to count from"):
+        codec.decode(codec.encode(plan))
 
 
 def test_a_rule_of_a_later_release_is_refused() -> None:

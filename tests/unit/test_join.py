@@ -8,9 +8,11 @@ from streams.adapters.tz.wheel import wheel_bundle
 from streams.domain.asof import PlanBook
 from streams.domain.errors import BrokenPromise
 from streams.domain.join import Joiner
+from streams.domain.keys import elapsed_key
+from streams.domain.minutes import parse_day, parse_tick
 from streams.domain.occurrence import Ended, Fire, OccurrenceRecord, TickSource
 from streams.domain.plan import Plan, Revision, RevisionState
-from streams.domain.schedule import Daily, LatePolicy, Schedule
+from streams.domain.schedule import Daily, Every, LatePolicy, Schedule
 from tests.schedules import schedule
 
 ACTIVE, PAUSED, DELETED = RevisionState.ACTIVE, RevisionState.PAUSED, RevisionState.DELETED
@@ -99,3 +101,15 @@ def test_records_are_in_order_of_the_schedule_id() -> None:
 def test_what_this_release_cannot_evaluate_is_refused_by_name(one: Schedule, named: str) -> None:
     with pytest.raises(BrokenPromise, match=named):
         Partition().at(1, plan(1, ACTIVE, one=one))
+
+
+def test_an_elapsed_rule_fires_by_its_utc_minute() -> None:
+    partition = Partition()
+    anchor = parse_tick("2026-10-25T00:00Z")  # the hour from 00:00Z to 01:00Z comes to Berlin's clocks a second time
+    pulse = schedule(id="pulse", rule=Every(30, anchor))
+    made = [partition.at(anchor - 30, plan(1, ACTIVE, one=pulse))]
+    made += [partition.at(tick) for tick in range(anchor - 29, anchor + 121)]
+    fires = [one for records in made for one in records if isinstance(one, Fire)]
+    assert [one.instant for one in fires] == [anchor + n for n in (0, 30, 60, 90, 120)]
+    assert {(one.nominal, one.copy, one.ledger_day) for one in fires} == {(None, 0, parse_day("2026-10-25"))}
+    assert [one.key for one in fires] == [elapsed_key("pulse", one.instant) for one in fires]
