@@ -90,7 +90,7 @@ def _of_one(
             if from_tick <= explained.concerned < to_tick:
                 yield label, label_key(schedule.id, label, explained.copy), format_label(label), explained
     for missing in missing_labels(schedule, table, from_tick, to_tick):
-        yield missing.after, nominal_key(schedule.id, missing.nominal), missing.nominal, missing.explained
+        yield missing.after - 1, nominal_key(schedule.id, missing.nominal), missing.nominal, missing.explained
 
 
 def _labels(rule: CalendarRule, table: ZoneTable, from_tick: int, to_tick: int) -> Iterator[int]:

@@ -179,6 +179,19 @@ def test_a_life_from_pending_to_done(bench: Bench) -> None:
     assert bench.sql.execute("SELECT state, attempts FROM ledger").fetchall() == [("done", 1)]
 
 
+def test_a_fire_of_an_elapsed_rule_has_no_nominal_label(bench: Bench) -> None:
+    fire = make_fire("pulse", nominal=None)
+    bench.intake.write(batch_of([fire]))
+    session = bench.session()
+
+    async def claim(lane: PostgresLane) -> Claimed:
+        (claimed,) = await lane.claim(session, fire.due_s, 10)
+        return claimed
+
+    assert with_lane(bench, claim).fire == fire
+    assert bench.sql.execute("SELECT nominal FROM ledger").fetchall() == [(None,)]
+
+
 def test_a_retry_keeps_the_first_body_and_waits(bench: Bench) -> None:
     bench.intake.write(batch_of([make_fire("s")]))
     session = bench.session()

@@ -92,6 +92,11 @@ def test_yearly(rule: dict[str, object], expected: list[str]) -> None:
 def test_weeks_are_counted_from_the_week_of_the_anchor_and_nothing_runs_before_it() -> None:
     rule = {"kind": "weekly", "weekdays": ["mon", "sun"], "every_weeks": 2, "anchor": "2027-01-03", "at": AT}
     assert dates(rule, "2026-01-01", 4) == ["2027-01-03", "2027-01-11", "2027-01-17", "2027-01-25"]
+    predicate = compiled(rule).predicate
+    running = [
+        format_day(day) for day in range(parse_day("2026-11-01"), parse_day("2027-01-12")) if predicate.matches(day)
+    ]
+    assert running == ["2027-01-03", "2027-01-11"]
 
 
 @pytest.mark.parametrize(
@@ -176,9 +181,20 @@ def test_a_skipped_year_and_what_bounds_make_of_it() -> None:
         ({"starts_on": "2027-02-28"}, "month_skipped"),
         ({"ends_on": "2027-02-28"}, "after_end"),
         ({"ends_on": "2027-03-01"}, "month_skipped"),
+        ({"starts_on": "2024-02-29", "count": 1}, "after_end"),
+        ({"starts_on": "2024-02-29", "count": 2}, "month_skipped"),
         ({"paused": True}, "month_skipped"),
     ):
         assert told(schedule(leap, **bounds), *window) == [("2027-02-29T09:00", decision)]
+
+
+def test_a_count_that_ends_with_the_next_month_s_first_minute_ends_after_the_missing_day() -> None:
+    one = schedule({"kind": "monthly", "days": [1, 31], "at": ["00:00"]}, zone="UTC", starts_on="2027-02-01", count=2)
+    assert told(one, "2027-02-02T00:00Z", "2027-03-31T00:01Z") == [
+        ("2027-02-31T00:00", "month_skipped"),
+        ("2027-03-01T00:00", "fire"),
+        ("2027-03-31T00:00", "after_end"),
+    ]
 
 
 def test_count_counts_labels_whether_or_not_they_fire() -> None:
@@ -233,10 +249,20 @@ def test_what_comes_next(rule: dict[str, object], after: str, expected: list[str
     assert [format_label(fire.tick) for fire in islice(found, 2)] == expected
 
 
-def test_what_comes_next_is_in_order_of_instants_where_labels_are_not() -> None:
-    one = schedule({"kind": "daily", "at": ["01:30", "01:45"]}, zone="America/New_York", overlap="both")
-    found = list(islice(upcoming(one, wheel_bundle().table(one.zone), parse_tick("2026-11-01T00:00Z")), 4))
-    assert [(format_label(fire.tick)[11:], fire.copy) for fire in found] == [
+@pytest.mark.parametrize(
+    ("zone", "times", "begin", "first"),
+    [
+        ("America/New_York", ["01:30", "01:45"], "2026-11-01T00:00Z", 5),
+        ("Europe/Berlin", ["02:30", "02:45"], "2026-10-25T00:00Z", 0),
+    ],
+)
+def test_what_comes_next_is_in_order_of_instants_where_labels_are_not(
+    zone: str, times: list[str], begin: str, first: int
+) -> None:
+    one = schedule({"kind": "daily", "at": times}, zone=zone, overlap="both")
+    found = list(islice(upcoming(one, wheel_bundle().table(one.zone), parse_tick(begin)), 4))
+    begun = parse_tick(begin) + first * 60
+    assert [(f"{5 + (fire.tick - begun) // 60:02d}:{(fire.tick - begun) % 60}", fire.copy) for fire in found] == [
         ("05:30", 0), ("05:45", 0), ("06:30", 1), ("06:45", 1)
     ]  # fmt: skip
 
