@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
-from threading import Event, Thread
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from threading import Thread
 from types import FrameType
 from typing import Final, Generic, TypeVar
 
@@ -23,23 +24,34 @@ _log = structlog.get_logger()
 
 
 class Stopping:
-    """Set by SIGTERM and SIGINT. Made in the main thread; `wait` sleeps until then at most."""
+    """Set by SIGTERM and SIGINT, or by the signals given. Made in the main thread; `wait` may be called in any.
 
-    def __init__(self) -> None:
-        self._event = Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
+    Not an Event: its lock can't be taken twice by one thread, so a second signal (make passes on what the whole group
+    has got) that comes while the first is being noted would hang the process for ever. SimpleQueue.put is reentrant.
+    """
+
+    def __init__(self, signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
+        self._asked = False
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        for number in signals:
             signal.signal(number, self._take)
 
     def _take(self, number: int, frame: FrameType | None) -> None:
         del number, frame
-        self._event.set()
+        self._asked = True
+        self._bell.put(None)
 
     def __bool__(self) -> bool:
-        return self._event.is_set()
+        return self._asked
 
     def wait(self, timeout_s: float) -> bool:
         """Whether it was asked for within the time."""
-        return self._event.wait(max(0.0, timeout_s))
+        try:
+            self._bell.get(timeout=max(0.0, timeout_s))
+        except Empty:
+            return self._asked
+        self._bell.put(None)  # for whoever else waits, or waits again
+        return True
 
 
 def when_reachable(what: str, call: Callable[[], T], stopping: Stopping) -> T | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import threading
 from pathlib import Path
 
 import click
@@ -39,13 +38,12 @@ def run(data_dir: Path, kafka_port: int | None, postgres_port: int | None, *, as
     Prints the bootstrap servers and the DSN (with its password) when both answer.
     """
     from streams.adapters.embedded.services import EmbeddedServices
+    from streams.entrypoints.running import Stopping
 
     if kafka_port is not None and kafka_port == postgres_port:
         raise InvalidInput(f"port {kafka_port} was asked for both Apache Kafka and PostgreSQL; name two ports")
     with EmbeddedServices(data_dir, broker_port=kafka_port, database_port=postgres_port) as services:
-        ending = threading.Event()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda *_: ending.set())
+        stopping = Stopping((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
         where = {
             "bootstrap_servers": services.bootstrap_servers,
             "cluster_id": services.broker.cluster_id,
@@ -57,6 +55,6 @@ def run(data_dir: Path, kafka_port: int | None, postgres_port: int | None, *, as
         else:
             click.echo(f"bootstrap servers: {where['bootstrap_servers']}\ndsn: {where['dsn']}")
             click.echo(f"running on {where['data']}; Ctrl-C stops both", err=True)
-        while not ending.wait(0.5):
+        while not stopping.wait(0.5):
             if (failure := services.failure()) is not None:
                 raise TownclockError(failure)

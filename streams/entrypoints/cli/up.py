@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from threading import Event
-from types import FrameType
 
 import click
 from rich.console import Console
@@ -21,6 +18,7 @@ from streams.entrypoints import settings as settings_module
 from streams.entrypoints.command import run_townclock
 from streams.entrypoints.local import SETTINGS_FILE, write_settings
 from streams.entrypoints.providers import build_providers
+from streams.entrypoints.running import Stopping
 from streams.entrypoints.screen import line, screen
 from streams.entrypoints.settings import LOCAL_FOLDER
 from streams.entrypoints.status import Status, StatusReader
@@ -41,14 +39,7 @@ def up(data: str, partitions: int) -> None:
     """
     folder = Path(data).absolute()
     console = Console()
-    stop = Event()
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, ask)
+    stop = Stopping()
     services = EmbeddedServices(folder)
     _require_providers(folder / SETTINGS_FILE)
     console.print(f"starting the broker and the database in {folder}", highlight=False)
@@ -66,7 +57,7 @@ def _require_providers(path: Path) -> None:
         build_providers(settings_module.load(str(path)))
 
 
-def _run(services: EmbeddedServices, partitions: int, console: Console, stop: Event) -> None:
+def _run(services: EmbeddedServices, partitions: int, console: Console, stop: Stopping) -> None:
     path = write_settings(services)
     settings = settings_module.load(str(path))
     logs = services.data_dir / "logs"
@@ -103,7 +94,7 @@ def _show(
     said: list[str],
     clock: SystemClock,
     hint: str,
-    stop: Event,
+    stop: Stopping,
 ) -> None:
     if not sys.stdout.isatty():
         _plain(services, console, family, reader, said, stop)
@@ -118,7 +109,7 @@ def _show(
 
 
 def _plain(
-    services: EmbeddedServices, console: Console, family: Family, reader: StatusReader, said: list[str], stop: Event
+    services: EmbeddedServices, console: Console, family: Family, reader: StatusReader, said: list[str], stop: Stopping
 ) -> None:
     told = 0
     rounds = 0
@@ -136,7 +127,7 @@ def _plain(
     _each_second(services, family, stop, tell)
 
 
-def _each_second(services: EmbeddedServices, family: Family, stop: Event, show: Callable[[], None]) -> None:
+def _each_second(services: EmbeddedServices, family: Family, stop: Stopping, show: Callable[[], None]) -> None:
     while not stop.wait(_REFRESH_S):
         if (failure := services.failure()) is not None:
             raise ServiceUnreachable(f"{failure}\nEverything else was stopped; start again: nothing is lost")
