@@ -1,4 +1,4 @@
-"""Benchmarks, on real services that they start and remove themselves: `python -m benchmarks pipeline --json`."""
+"""Benchmarks: `python -m benchmarks pipeline --json`, on real services that it starts and removes, and `calendar`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable
 import click
 from rich.console import Console
 
+from benchmarks import calendar as index
 from benchmarks.figures import render, to_markdown
 from benchmarks.pipeline import PARTS, PipelineBenchmark
 from benchmarks.sizes import FULL, QUICK
@@ -52,6 +53,29 @@ def _run(quick: bool, parts: tuple[str, ...], say: Callable[[str], None]) -> Pip
     benchmark = PipelineBenchmark(QUICK if quick else FULL, parts, SystemClock(), say)
     benchmark.run()
     return benchmark
+
+
+@benchmarks.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.option("--quick", is_flag=True, help="Small sizes: whether it works, not how fast it is.")
+@click.option("--huge", is_flag=True, help="Ten million schedules, too: some minutes and 10 GiB of memory.")
+def calendar(as_json: bool, quick: bool, huge: bool) -> None:
+    """The index: building it, its ticks, its plan of the coming days, at sizes that grow tenfold; and its peers."""
+    if quick and huge:
+        raise click.UsageError("--quick or --huge, not both")
+    sizes = index.QUICK if quick else (*index.SIZES, index.HUGE) if huge else index.SIZES
+    headline, sampled = (sizes[-1], 100) if quick else (index.SIZES[-1], 2_000)
+    errors = Console(stderr=True)
+    benchmark = index.CalendarBenchmark(sizes, headline, sampled, errors.print if errors.is_terminal else _say_nothing)
+    benchmark.run()
+    if as_json:
+        click.echo(json.dumps(benchmark.to_json(), indent=2))
+    else:
+        render(benchmark.figures, benchmark.machine, Console(width=None if sys.stdout.isatty() else _WIDTH))
+
+
+def _say_nothing(text: str) -> None:
+    pass
 
 
 def main() -> None:

@@ -62,7 +62,7 @@ def to_json(
     if unknown := known.keys() - set(keys):
         raise ValueError(f"figures that no list of keys has: {', '.join(sorted(unknown))}")
     return {
-        **{key: _rounded(known[key].value) if key in known else None for key in keys},
+        **{key: rounded(known[key].value) if key in known else None for key in keys},
         "measured_over": {figure.key: dict(figure.of) for figure in figures},
         "sizes": dict(sizes),
         "machine": dict(machine),
@@ -102,5 +102,6 @@ def shown(figure: Figure) -> str:
     return f"{figure.value:,.0f}" if figure.unit == "/s" else f"{figure.value:.3f}"
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
+    """To four digits: the rest is noise."""
     return float(f"{value:.4g}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from importlib.metadata import version
 from pathlib import Path
 
 from streams.adapters.embedded.jars import read_lock
@@ -18,15 +19,26 @@ def describe(dsn: str, load_at_start: float) -> dict[str, object]:
         asked = "SELECT current_setting('server_version'), current_setting('fsync')"
         postgres, fsync = connection.execute(asked).fetchone() or ("?", "?")
     return {
+        **_hardware(),
+        "kafka": next(jar.version for jar in read_lock() if jar.artifact == "kafka-server"),
+        "postgres": str(postgres).split()[0],
+        "postgres_fsync": fsync,
+        "load_1m_at_start": round(load_at_start, 2),
+    }
+
+
+def host(load_at_start: float) -> dict[str, object]:
+    """The same where no service was started."""
+    return {**_hardware(), "numpy": version("numpy"), "load_1m_at_start": round(load_at_start, 2)}
+
+
+def _hardware() -> dict[str, object]:
+    return {
         "cpu": cpu_model(),
         "cores": cores(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB, 1),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        "kafka": next(jar.version for jar in read_lock() if jar.artifact == "kafka-server"),
-        "postgres": str(postgres).split()[0],
-        "postgres_fsync": fsync,
-        "load_1m_at_start": round(load_at_start, 2),
     }
 
 

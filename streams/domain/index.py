@@ -52,6 +52,12 @@ class Index(Protocol):
         on, without its exception dates; ordered by schedule id, then label and copy. Pause is the caller's business.
         """
 
+    def tidy(self) -> bool:
+        """Do a little of what keeps ticks cheap, for when there is nothing better to do; whether there is more of it.
+
+        No answer depends on it.
+        """
+
 
 class _Entry(NamedTuple):
     number: int
@@ -194,6 +200,10 @@ class DictIndex:
         if len(found) > 1:
             found.sort(key=self._order)
         return found
+
+    def tidy(self) -> bool:
+        """Nothing: dictionaries are always tidy."""
+        return False
 
     def _order(self, due: Due) -> tuple[str, int, int, int]:
         return self._entries[due.number].schedule.id, -1 if due.label is None else due.label, due.copy, due.number

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from streams.domain.asof import InForce, Transition
 from streams.domain.bundle import ZoneBundle
+from streams.domain.csr_index import CsrIndex
 from streams.domain.errors import BrokenPromise, InvalidInput
-from streams.domain.index import DictIndex, Due, Index
+from streams.domain.index import Due, Index
 from streams.domain.keys import elapsed_key, label_key
 from streams.domain.minutes import MINUTES_PER_DAY, format_tick
 from streams.domain.occurrence import Ended, Fire, OccurrenceRecord, TickSource
@@ -25,7 +26,7 @@ class Joiner:
     def __init__(self, bundle: ZoneBundle, scenario: str | None, index: Index | None = None) -> None:
         self._tz_version = bundle.version
         self._scenario = scenario
-        self._index = DictIndex(bundle) if index is None else index
+        self._index: Index = CsrIndex(bundle) if index is None else index
         self._numbers: dict[str, int] = {}
         self._active: dict[int, InForce] = {}
         self._next_number = 0
@@ -55,6 +56,10 @@ class Joiner:
         records += [self._fire(tick, one, source) for one in due]
         records.sort(key=lambda record: record.schedule_id)  # stable: both parts are in order already
         return records
+
+    def tidy(self) -> bool:
+        """As `Index.tidy`: a few milliseconds of work on the index; whether there is more."""
+        return self._index.tidy()
 
     def _put(self, tick: int, schedule_id: str, state: InForce) -> None:
         schedule = state.revision.schedule

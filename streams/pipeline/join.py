@@ -147,6 +147,10 @@ class PartitionJoin:
                 self.stop(BrokenPromise(f"ticks[{self.partition}] at offset {offset}: {error}"))
         return done
 
+    def tidy(self) -> bool:
+        """Work on the index for a few milliseconds, which changes no record; whether there is more to do."""
+        return self._joiner is not None and self._joiner[1].tidy()
+
     def _take(self, offset: int, tick: Tick, done: Done) -> None:
         """One minute of a tick: its own, or one missing before it. A minute that was handled already is dropped."""
         if (misfit := self._misfit(tick)) is not None:

@@ -112,14 +112,19 @@ class JoinRound:
             batch = self._handle()
             if not batch.cursors and not batch.records:
                 self._restart_where_needed()
-                return batch.minutes > 0
+                return self._tidy() or batch.minutes > 0
             self._batch = batch
         else:
             self.counts.repeated_batches += 1
         self._finish(self._batch)
         self._batch = None
         self._restart_where_needed()
+        self._tidy()
         return True
+
+    def _tidy(self) -> bool:
+        """Between batches, when every minute handled is committed: a slice of work on one index that needs it."""
+        return any(join.tidy() for join in self.partitions.values())
 
     def _handle(self) -> _Batch:
         batch = _Batch()

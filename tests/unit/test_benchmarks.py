@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from benchmarks import calendar
 from benchmarks.edge import accepted_after_s
 from benchmarks.figures import Figure, Spent, percentile, rate, render, shown, to_json, to_markdown
 from benchmarks.load import DAY, PROVIDER, REGION, ZONES, day_of_schedules
@@ -156,3 +157,21 @@ def test_processor_time_of_a_process() -> None:
     if own is not None:
         assert own == pytest.approx(times.user + times.system, abs=0.1)
     assert cpu_s(2**22 + 1) is None
+
+
+def test_the_calendar_benchmark_measures_every_key_and_counts_what_the_peers_count() -> None:
+    sizes = (4_200, 5_000)
+    benchmark = calendar.CalendarBenchmark(sizes, sizes[-1], 20, lambda text: None)
+    benchmark.run()
+    found = benchmark.to_json()
+    assert list(found)[1 : 1 + len(calendar.KEYS)] == list(calendar.KEYS)
+    assert found["schedules"] == 5_000
+    assert found["busy_due"] == 240
+    growth = found["growth"]
+    assert isinstance(growth, dict)
+    assert {size: set(figures) for size, figures in growth.items()} == {str(size): set(calendar.KEYS) for size in sizes}
+    assert [figure.key for figure in benchmark.figures] == list(calendar.KEYS)
+    measured = [peer for peer in benchmark.peers.values() if peer is not None]
+    assert measured, "croniter comes with Faust"
+    assert all(peer["occurrences"] == peer["occurrences_expected"] for peer in measured)
+    json.dumps(found)
