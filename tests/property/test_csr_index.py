@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 
 from streams.adapters.tz.wheel import wheel_bundle
 from streams.domain import csr_columns, csr_index, csr_merge, csr_runs
+from streams.domain.bundle import ZoneBundle
 from streams.domain.csr_index import CsrIndex
 from streams.domain.index import DictIndex
-from streams.domain.minutes import MINUTES_PER_DAY, day_of
+from streams.domain.minutes import MINUTES_PER_DAY, day_of, parse_tick
 from streams.domain.schedule import (
     POLICIES,
     Cron,
@@ -29,6 +31,8 @@ from streams.domain.schedule import (
     Schedule,
     Weekly,
 )
+from streams.domain.timeline import Timeline
+from streams.domain.zones import ZoneTable
 from tests.calendar_support import HARD_ZONES, make_schedule
 from tests.effort import examples
 
@@ -134,3 +138,41 @@ def test_the_histogram_counts_what_is_due(data: st.DataObject) -> None:
     due = [len(csr.due(tick)) for tick in range(day * MINUTES_PER_DAY, (day + 2) * MINUTES_PER_DAY)]
     assert counted.dtype == np.int64
     assert counted.tolist() == due
+
+
+class ThriceBundle(ZoneBundle):
+    """One zone, whose clock goes back twice within an hour: labels exist three times."""
+
+    def table(self, zone: str) -> ZoneTable:
+        return ZoneTable(zone, Timeline(0, [(100_000, -30), (100_020, -60)]))
+
+
+@pytest.mark.parametrize(
+    ("bundle", "zone", "middle"),
+    [
+        (wheel_bundle(), "Europe/Berlin", parse_tick("2026-10-25T01:00Z")),
+        (wheel_bundle(), "Australia/Lord_Howe", parse_tick("2027-04-03T15:00Z")),
+        (wheel_bundle(), "Europe/Berlin", parse_tick("2027-03-28T01:00Z")),
+        (ThriceBundle("test", {}), "Test/Thrice", 100_020),
+    ],
+)
+def test_in_force_since_any_minute_around_a_change_under_every_policy(
+    bundle: ZoneBundle, zone: str, middle: int
+) -> None:
+    known, csr = DictIndex(bundle), CsrIndex(bundle)
+    every_five = Daily(tuple(range(0, MINUTES_PER_DAY, 5)))
+    sparse = Daily((0, 60, 90, 120, 150, 180))
+    with small_sizes():
+        for number, (since, policy, rule) in enumerate(
+            product((None, *range(-75, 76, 5)), POLICIES, (every_five, sparse))
+        ):
+            schedule = make_schedule(rule, schedule_id=f"s{number:03d}", zone=zone, policy=policy)
+            for index in (known, csr):
+                index.put(number, schedule, None if since is None else middle + since)
+        found = 0
+        for tick in range(middle - 90, middle + 90):
+            due = csr.due(tick)
+            assert due == known.due(tick)
+            found += len(due)
+        assert csr.due_columns(middle - 90 + (-middle) % 5) is not None
+    assert found > 5_000
