@@ -47,9 +47,12 @@ class Child:
     def _launch(self) -> GuardedProcess:
         self.started_at_s = self._clock.boot_s()
         self._restart_at_s = None
+        # what a killed process leaves behind goes with the folder
+        temporary = self._folder / "tmp"
+        temporary.mkdir(exist_ok=True)
         return GuardedProcess(
             [sys.executable, "-m", "streams", *self.spec.arguments],
-            environment=clean_environment(PYTHONUNBUFFERED="1", **self._environment),
+            environment=clean_environment(PYTHONUNBUFFERED="1", TMPDIR=str(temporary), **self._environment),
             folder=self._folder,
             log_path=self.log_path,
             stop_signal=signal.SIGTERM,
