@@ -58,7 +58,8 @@ def test_overdue_minutes_are_swept_after_the_ticker_stopped(spine: Spine) -> Non
     assert spine.child("ticker").exit_status == 137, "it was too fast to be killed"
     spine.forget("ticker")
     first = parse_tick(start)
-    reached = [found[-1].minute for found in ticks(spine, first)]
+    # a partition may have got none yet
+    reached = [found[-1].minute for found in ticks(spine, first) if found]
     assert max(reached) < parse_tick(end) - 1
     spine.tick(parse_tick(end) - first)
     for found in ticks(spine, first):
