@@ -417,7 +417,7 @@ providers:
         rate_per_s: 20
         for_s: 2
 
-# A delivery worker and a processor get SIGKILL when so many per cent of everything promised are delivered.
+# A delivery worker and a processor get SIGKILL when so many per cent of all ticks, over all windows, are joined.
 kill:
   at_percent: 40
 

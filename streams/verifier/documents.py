@@ -69,13 +69,14 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """`demo.yaml`. `regions` maps a region to its provider's name."""
+    """`demo.yaml`. `regions` maps a region to its provider's name; `kill_at_percent` is of all ticks, none: no kill."""
 
     schedules: str
     partitions: int
     regions: Mapping[str, str]
     providers: Mapping[str, Mapping[str, Any]]
     windows: tuple[Window, ...]
+    kill_at_percent: int | None = None
 
     def window(self, name: str) -> Window:
         """The window of that name. Raises VerifierError if there is none."""
@@ -102,7 +103,8 @@ def load_demo(examples: Path) -> Demo:
             for entry in raw["windows"]
         )
         regions = {name: entry["provider"] for name, entry in raw["regions"].items()}
-        return Demo(raw["schedules"], int(raw["partitions"]), regions, raw["providers"], windows)
+        kill_at_percent = raw["kill"]["at_percent"] if "kill" in raw else None
+        return Demo(raw["schedules"], int(raw["partitions"]), regions, raw["providers"], windows, kill_at_percent)
     except (KeyError, TypeError, ValueError) as error:
         raise VerifierError(f"{path}: {error!r}") from error
 

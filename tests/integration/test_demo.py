@@ -49,6 +49,7 @@ def examples(tmp_path: Path) -> Path:
         "partitions": 2,
         "regions": {region: {"provider": f"{region}-mail"} for region in ("eu", "us")},
         "providers": lanes,
+        "kill": {"at_percent": 40},
         "windows": [
             {"name": name, "from": start, "to": end, "halt_at": halt, "edits": "edits.yaml", "deletes": ["small-007"]}
             for name, start, end, halt in windows

@@ -17,8 +17,6 @@ from streams.verifier.documents import Demo, Window, load_demo
 from streams.verifier.report import WindowReport
 from streams.verifier.verify import count_promised, verify
 
-KILL_AT_PERCENT = 40
-
 
 def chosen_windows(demo: Demo, names: Sequence[str]) -> list[Window]:
     """The windows of those names, all without names. Raises InvalidInput naming those there are."""
@@ -74,7 +72,7 @@ def run_demo(
         runs: list[WindowRun] = []
         try:
             runs = [WindowRun(demo, window, examples, folder, services, clock, say) for window in chosen]
-            kills = _kill_points(runs)
+            kills = _kill_points(runs, demo.kill_at_percent)
             verified: list[Future[WindowReport]] = []
             ready = ahead.submit(runs[0].prepare)
             whole = sum(found.result() for found in promised)
@@ -123,9 +121,11 @@ def _onto(report: Callable[[str, int, int], None], window: str, before: int, who
     return lambda done: report(window, before + done, whole)
 
 
-def _kill_points(runs: Sequence[WindowRun]) -> dict[int, int]:
-    """In which window 40 % of all ticks are joined, and at how many ticks of that window."""
-    point = sum(run.ticks for run in runs) * KILL_AT_PERCENT // 100
+def _kill_points(runs: Sequence[WindowRun], at_percent: int | None) -> dict[int, int]:
+    """In which window so much of all ticks is joined, and at how many ticks of that window; empty for no kill."""
+    if at_percent is None:
+        return {}
+    point = sum(run.ticks for run in runs) * at_percent // 100
     for number, run in enumerate(runs):
         if point < run.ticks:
             return {number: point}

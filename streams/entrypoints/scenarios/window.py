@@ -2,7 +2,7 @@
 
 The steps, in order: topics and tables; processes; the schedules applied; ticks up to and including `halt_at`; the
 edits applied and the ids deleted, which so count from the next minute; ticks to the end; every minute joined, every
-record taken in, no row open. In the window where 40 % of all ticks are joined, one delivery worker and one processor
+record taken in, no row open. In the window where the kill of `demo.yaml` falls, one delivery worker and one processor
 get SIGKILL while the provider holds accepted, unanswered requests.
 """
 
