@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -11,6 +10,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from streams.adapters.clock import Clock
 from streams.adapters.kafka.client import reader_config
+from streams.adapters.kafka.joined_clock import joined_minute
 from streams.adapters.postgres.base import Connection, connect, statements
 from streams.domain.errors import ServiceUnreachable
 from streams.pipeline.names import Names
@@ -72,7 +72,7 @@ class StatusReader:
 
     def _cursor_age_s(self) -> float | None:
         asked = [TopicPartition(self._names.ticks, number) for number in range(self._partitions)]
-        lowest = min(joined_minute(found.metadata) for found in self._consumer.committed(asked, timeout=5))
+        lowest = min(joined_minute(found) for found in self._consumer.committed(asked, timeout=5))
         return None if lowest < 0 else max(0.0, self._clock.now_s() - (lowest + 1) * 60)
 
     def _from_ledger(self, connection: Connection, age_s: float | None, problems: list[str]) -> Status:
@@ -90,12 +90,3 @@ class StatusReader:
         """Ends both connections."""
         self._drop()
         self._consumer.close()
-
-
-def joined_minute(metadata: str | None) -> int:
-    """The minute a cursor's metadata names; -1 for none."""
-    try:
-        found = json.loads(metadata or "{}").get("minute", -1)
-    except (ValueError, AttributeError):
-        return -1
-    return found if isinstance(found, int) else -1

@@ -63,7 +63,7 @@ class JoinedClock:
         while not self._stop.wait(wait_s):
             try:
                 found = self._consumer.committed(self._asked, timeout=_ASK_S)
-                self._take(min(_minute(item) for item in found))
+                self._take(min(joined_minute(item) for item in found))
                 wait_s = _LOOK_S
             except KafkaException as error:
                 wait_s = min(wait_s * 2, _LONGEST_LOOK_S)
@@ -78,7 +78,8 @@ class JoinedClock:
                 self._minute, self._seen_s = minute, now_s
 
 
-def _minute(item: TopicPartition) -> int:
+def joined_minute(item: TopicPartition) -> int:
+    """The last minute that a committed cursor says is joined; -1 before the first, and for a cursor set by hand."""
     if item.offset is None or item.offset < 0:
         return -1
     minute = Cursor.parse(item.offset, item.metadata).minute

@@ -9,8 +9,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from streams.adapters.kafka.admin_calls import end_offsets
 from streams.adapters.kafka.client import admin, reader_config
+from streams.adapters.kafka.joined_clock import joined_minute
 from streams.adapters.postgres.base import Connection, connect
-from streams.entrypoints.status import joined_minute
 from streams.pipeline.names import Names
 
 # In `review` a person decides: nothing more happens to the row by itself.
@@ -53,7 +53,7 @@ class Watch:
     def joined_minutes(self) -> tuple[int, ...]:
         """The last minute joined on each partition. Raises KafkaException."""
         asked = [TopicPartition(self._names.ticks, number) for number in range(self._partitions)]
-        return tuple(joined_minute(found.metadata) for found in self._consumer.committed(asked, timeout=10))
+        return tuple(joined_minute(found) for found in self._consumer.committed(asked, timeout=10))
 
     def look(self) -> Progress:
         """All of it. What intake has taken is read before the ends of the topics, so `behind` is never too small."""
